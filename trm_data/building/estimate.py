@@ -34,19 +34,19 @@ START_S = 1.5
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a build would make.
+    """Predicted result of a build.
 
     Attributes:
-        name: Of the dataset.
-        built: Whether a dataset of this name is already there.
+        name: Name of the dataset.
+        built: Whether a dataset of this name already exists.
         examples: Rows of each split.
         sequence_length: Cells of a row.
-        size_bytes: On disk, about.
-        seconds: About, on `workers` cores; half to twice as long.
-        at_least: How long the puzzles take that are asked for is not known; it may be much longer.
-        workers: Cores of this machine, or the fewer that were asked for.
-        rows_unread: Whether the source may have fewer puzzles than asked for, or bad ones: its rows were not looked at.
-        rejects: Bad rows that would be left out, of those that were looked at.
+        size_bytes: Approximate size on disk.
+        seconds: Approximate time on `workers` cores; the real time is half to twice as long.
+        at_least: The time to find the requested puzzles is unknown; the build may take much longer.
+        workers: Cores of this machine, or fewer if fewer were requested.
+        rows_unread: Whether the rows were not read: the source may have bad rows or too few puzzles.
+        rejects: Bad rows that would be left out, among the rows read.
     """
 
     name: str
@@ -61,14 +61,14 @@ class Estimate:
     rejects: int = 0
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return asdict(self)
 
 
 def estimate_build(request: BuildRequest, layout: Layout, *, workers: int | None = None) -> Estimate:
-    """What building a request would make, about, with a number of workers (one for each core if None).
+    """Estimate what building a request would make, with a number of workers (one for each core if None).
 
-    Files on this machine are opened, and small ones read where kernels are compiled, no others.
+    Only local files are opened, and only small ones are read, once kernels are compiled.
     """
     kind = load_kind(request.kind)
     placeholder = None if request.test_source is None else SourceSpec(kind="csv")
@@ -109,7 +109,7 @@ def estimate_build(request: BuildRequest, layout: Layout, *, workers: int | None
 def _look_into_files(
     kind: Kind, request: BuildRequest, layout: Layout
 ) -> tuple[Manifest | None, Selection | None]:
-    """The dataset that a build would find whole; else what it would choose of small files."""
+    """Return the complete dataset that a build would find, else the selection that it would make from small files."""
     refs = [ref for ref in (request.source, request.test_source) if ref is not None]
     for ref in refs:
         check_folder(ref)

@@ -1,4 +1,4 @@
-"""Finds an existing dataset for a build request, or another dataset of its name."""
+"""Find an existing dataset for a build request, or another dataset of its name."""
 
 from __future__ import annotations
 
@@ -17,13 +17,11 @@ from trm_data.storage.root import DatasetFolder, Layout
 
 
 def find_folder(layout: Layout, request: BuildRequest, spec: DatasetSpec) -> DatasetFolder:
-    """The folder of this dataset under any of its names, or the folder that a build would create."""
+    """Return the folder of this dataset under any of its names, or the folder that a build would create."""
     digest = spec.digest()
     for name in request.names():
         for spelling in names_of(name):
-            with contextlib.suppress(
-                CorruptDatasetError
-            ):  # of the name that it is to have, said when it is built
+            with contextlib.suppress(CorruptDatasetError):  # for the requested name, the build reports it
                 manifest = find_manifest(layout.dataset(spelling))
                 if manifest is not None and manifest.spec_digest == digest:
                     return layout.dataset(spelling)
@@ -31,7 +29,7 @@ def find_folder(layout: Layout, request: BuildRequest, spec: DatasetSpec) -> Dat
 
 
 def already_built(folder: DatasetFolder, spec: DatasetSpec) -> Manifest | None:
-    """The manifest, if the dataset is there whole."""
+    """Return the manifest if the dataset is complete, else None; raise SpecError if its name is taken by another."""
     try:
         manifest = find_manifest(folder)
     except CorruptDatasetError as error:
@@ -44,7 +42,7 @@ def already_built(folder: DatasetFolder, spec: DatasetSpec) -> Manifest | None:
 
 
 def would_be_found(layout: Layout, request: BuildRequest) -> Manifest | None:
-    """The dataset that a build would find whole, as far as can be known without reading its sources."""
+    """Return the complete dataset that a build would find, as far as is known without reading its sources."""
     for name in request.names():
         for spelling in names_of(name):
             folder = layout.dataset(spelling)
@@ -63,7 +61,7 @@ def would_be_found(layout: Layout, request: BuildRequest) -> Manifest | None:
 
 
 def _asked(request: BuildRequest, found: Manifest) -> DatasetSpec:
-    """What a request asks for, with the digests of the sources of a dataset that is there."""
+    """Return the requested specification, with the source digests of an existing dataset."""
     source, test_source = _of_the_same(request.source, found.spec.source), found.spec.test_source
     if request.test_source is None:
         test_source = None
@@ -73,7 +71,7 @@ def _asked(request: BuildRequest, found: Manifest) -> DatasetSpec:
 
 
 def _of_the_same(asked: SourceRef, there: SourceSpec) -> SourceSpec:
-    """The source of the stored dataset if it can be the requested one, else what is known of the requested source."""
+    """Return the source of the stored dataset if it can be the requested one, else what the request tells of it."""
     if asked.may_be(there):
         return there
     if asked.kind == "hf":
@@ -89,14 +87,14 @@ def _taken(manifest: Manifest, spec: DatasetSpec) -> str:
 
 
 def _difference(manifest: Manifest, spec: DatasetSpec) -> str:
-    """In which fields the dataset that is there differs from the one asked for."""
+    """Describe the fields in which the existing dataset differs from the requested one."""
     if manifest.builder_version != BUILDER_VERSION:
         return f"builder version {manifest.builder_version}, now {BUILDER_VERSION}"
     return ", ".join(_changes(manifest.spec.to_json(), spec.to_json()))
 
 
 def _changes(there: Mapping[str, Any], asked: Mapping[str, Any], of: str = "") -> Iterator[str]:
-    """What differs, a phrase for each field; of files that have other names only these."""
+    """Yield a phrase for each field that differs; compare digests only of files with the same name."""
     for key in asked:
         before, now = there.get(key), asked[key]
         if isinstance(before, dict) and isinstance(now, dict):
@@ -108,7 +106,7 @@ def _changes(there: Mapping[str, Any], asked: Mapping[str, Any], of: str = "") -
 
 
 def _short(value: Any) -> str:
-    """A value in few words: of a file its name, of a digest its beginning."""
+    """Return a value in short form: the name of a file, the first digits of a digest."""
     if isinstance(value, dict):
         value = cast(dict[str, Any], value).get("name") or cast(dict[str, Any], value).get("kind")
     text = "none" if value is None or value == "" else str(value)

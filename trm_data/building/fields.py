@@ -26,7 +26,7 @@ ONLY_TYPED = ("dry_run", "json")
 
 
 def build_dataset(kind: str, /, *, root: Root | None = None, **options: object) -> Dataset:
-    """Build a dataset, or find that it is already built, and open its training split.
+    """Build a dataset, unless it is already built, and open its training split.
 
         train = trm_data.build_dataset("sudoku", size=500, aug=1000)
         test = trm_data.open_dataset(train.name, split="test")
@@ -34,16 +34,16 @@ def build_dataset(kind: str, /, *, root: Root | None = None, **options: object) 
     Args:
         kind: A kind (`sudoku`, `maze`, `arc`, `table`, or of another package), or a named dataset (`trm-data build
             named` lists them).
-        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
-        **options: Those of `trm-data build KIND --help`, with `_` for `-`: `size=500, aug=1000, name="mine"`. What is
-            left out is as there; of a named dataset as its file says.
+        root: Root folder, `gs://bucket/prefix`, a layout or a store; default: `$TRM_ROOT`, else `./trm`.
+        **options: Options of `trm-data build KIND --help`, with `_` for `-`: `size=500, aug=1000, name="mine"`. The
+            defaults are the same; those of a named dataset are in its file.
 
     Raises:
-        SpecError: No such kind, dataset or option, or they cannot be built; or the name is taken by another dataset.
+        SpecError: Unknown kind, dataset or option; invalid options; or another dataset has the name.
         SourceError: A source cannot be read.
-        BadRowError: A row of a source is no valid puzzle.
-        BuildError: Writing failed, another build of the same name is running, or the rows are not those whose digest is
-            recorded for the name.
+        BadRowError: A row of a source is not a valid puzzle.
+        BuildError: Writing failed, another build of the same name is running, or the rows do not match the digest that
+            is recorded for the name.
     """
     from trm_data.loader.dataset import open_dataset
     from trm_data.named import named_dataset
@@ -69,7 +69,7 @@ def build_dataset(kind: str, /, *, root: Root | None = None, **options: object) 
 
 
 def _plain(value: object) -> object:
-    """A path as text and a number of NumPy's as one of Python's, as a command line has them."""
+    """Convert a path to text and a NumPy number to a Python number, as a command line gives them."""
     if isinstance(value, os.PathLike):
         return os.fspath(cast("os.PathLike[str]", value))
     return (
@@ -78,10 +78,10 @@ def _plain(value: object) -> object:
 
 
 def _checked(fields: BuildFields, options: Mapping[str, object]) -> BuildFields:
-    """The fields, if each option has a value of its type: a command line has that from its parser."""
+    """Return the fields if each option has the right type; on a command line the parser checks that."""
     try:
         hints = get_type_hints(type(fields))
-    except NameError:  # a kind of another package, whose annotations are for type checkers only
+    except NameError:  # a kind of another package, with annotations for type checkers only
         return fields
     for name, value in options.items():
         if not _fits(value, hints[name]):
@@ -111,19 +111,19 @@ def _fits(value: object, hint: Any) -> bool:
 
 
 def build_named(named: NamedDataset, changes: dict[str, object], layout: Layout) -> BuildResult:
-    """Build a named dataset, and compare its rows with the recorded digest: of the package, else of the root.
+    """Build a named dataset, and compare its rows with the digest recorded in the package, else under the root.
 
     Raises:
-        BuildError: They are not those of the research, or not those that the first build under this root gave.
-        CorruptDatasetError: What the root remembers of that build cannot be read.
+        BuildError: They differ from the rows of the research, or of the first build under this root.
+        CorruptDatasetError: The record of that first build is unreadable.
     """
     from trm_data.building.recorded import read_recorded, record
 
     other = not {"source", "test_source"}.isdisjoint(changes)
-    stored = changes.get("augment") != "virtual"  # the digest of a virtual one is of base puzzles
+    stored = changes.get("augment") != "virtual"  # the digest of a virtual dataset covers base puzzles only
     remembers = not named.digest and not other
     if remembers and (known := read_recorded(layout, named.name)) and known.hub_source:
-        changes = {**changes, "source": known.hub_source}  # the hub is asked for its newest commit once
+        changes = {**changes, "source": known.hub_source}  # only the first build asks for the newest commit
     result = build_fields(named_fields(named, changes), layout)
     if stored:
         named.check_digest(result.manifest.content_digest, other_source=other)
@@ -133,13 +133,13 @@ def build_named(named: NamedDataset, changes: dict[str, object], layout: Layout)
 
 
 def named_fields(named: NamedDataset, changes: dict[str, object]) -> BuildFields:
-    """The command line of a named dataset, with what the user gives for it."""
+    """Return the build options of a named dataset, with the user's changes."""
     name = f"{named.name}-virtual" if changes.get("augment") == "virtual" else named.name
     return make_fields(named.kind, {**named.options, "name": name, **changes})
 
 
 def build_fields(fields: BuildFields, layout: Layout) -> BuildResult:
-    """Build what a command line asks for."""
+    """Build the dataset that build options describe."""
     with closing(_engine(fields)) as engine:
         from trm_data.building.flow import build_dataset as build
         from trm_data.show.progress import terminal_progress
@@ -152,7 +152,7 @@ def build_fields(fields: BuildFields, layout: Layout) -> BuildResult:
 
 
 def _engine(fields: BuildFields) -> Engine:
-    """What runs the tasks; local workers get ready while this process reads its sources."""
+    """Return the engine; local workers start while this process reads its sources."""
     if fields.engine == "ray":
         from trm_data.engine.ray import RayEngine
 

@@ -72,7 +72,7 @@ def finish_build(
 def _manifest(
     kind: Kind, name: str, spec: DatasetSpec, selection: Selection, shards_of: ShardsOf
 ) -> Manifest:
-    """What the dataset is, its catalog files aside."""
+    """Return the manifest without catalog files."""
     geometry = kind.geometry(spec)
     splits: dict[str, SplitEntry] = {}
     for split, groups in selection.splits.items():

@@ -1,7 +1,7 @@
-"""Builds a dataset: resolve the specification, choose the puzzles, write the shards, the catalog, the manifest.
+"""Build a dataset: resolve the specification, choose the puzzles, write the shards, the catalog and the manifest.
 
-Reads top to bottom in `build_dataset`. Every step can be interrupted: what is on disk then is not a dataset, and
-the same command resumes where it stopped, with the shards that are already whole.
+Read `build_dataset` from top to bottom. Every step can be interrupted: without the manifest, files are not a dataset.
+The same command then resumes where it stopped and keeps the complete shards.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DEFAULT_SHARD_EXAMPLES = 131_072
 
 @dataclass(frozen=True)
 class BuildResult:
-    """What a build did."""
+    """Result of a build."""
 
     manifest: Manifest
     folder: Path
@@ -61,21 +61,21 @@ def build_dataset(
     shard_examples: int = DEFAULT_SHARD_EXAMPLES,
     progress: Progress | None = None,
 ) -> BuildResult:
-    """Build a dataset, or find that it is already built.
+    """Build a dataset, unless it is already built.
 
     Args:
         request: What to build.
         layout: The root to build under.
-        engine: Runs the tasks; processes, one for each core, if None. The content does not depend on it.
-        shard_examples: Examples in a shard, about; a group is never divided.
-        progress: Told of every stage.
+        engine: Runs the tasks; default: one process for each core. The content does not depend on it.
+        shard_examples: Approximate number of examples in a shard; a group is never split.
+        progress: Shows the progress of every stage.
 
     Raises:
         SpecError: The request cannot be built, or the name is taken by another dataset.
         SourceError: A source cannot be read.
-        BadRowError: A row of a source is no valid puzzle.
+        BadRowError: A row of a source is not a valid puzzle.
         BuildError: Writing failed, or another build of the same name is running.
-        BucketError: The bucket of the root cannot be reached, or refuses.
+        BucketError: The bucket of the root is unreachable or refuses.
     """
     begun = time.perf_counter()
     progress = progress or NoProgress()
@@ -91,11 +91,11 @@ def build_dataset(
         kind.check_spec(spec)
         folder = find_folder(layout, request, spec)
         lease = None
-        found = already_built(folder, spec)  # which needs no lock, so that a root may be read-only
+        found = already_built(folder, spec)  # needs no lock, so the root may be read-only
         if found is None:
             stack.enter_context(writing(folder))
             lease = stack.enter_context(leased(folder))
-            found = already_built(folder, spec)  # perhaps by the machine that held the lease
+            found = already_built(folder, spec)  # perhaps by the previous holder of the lease
         if lease is None or found is not None:
             assert found is not None
             seconds = time.perf_counter() - begun
@@ -120,20 +120,20 @@ def build_dataset(
 
 
 def compile_kernels(kind: str, progress: Progress) -> None:
-    """Run the kernels of a kind once, so that its workers load them."""
+    """Run the kernels of a kind once, so that its workers load the compiled code."""
     progress.start("compile kernels, once on this machine", 1, "kind")
     import_module(warm_module(kind))
     progress.advance(1)
 
 
 def check_shard_examples(shard_examples: int) -> None:
-    """Refuse shards of no rows."""
+    """Raise SpecError for shards without rows."""
     if shard_examples < 1:
         raise SpecError(f"--shard-examples {shard_examples}: expected at least 1")
 
 
 def _import_the_end() -> None:
-    """Import what the end of a build needs; workers, where there are some, are still importing what they need."""
+    """Import what the end of a build needs, while the workers are still importing their modules."""
     import duckdb
     import pyarrow
 
@@ -141,7 +141,7 @@ def _import_the_end() -> None:
 
 
 def _refresh_index(layout: Layout, name: str) -> list[str]:
-    """Bring the SQL index up to date. The dataset is whole without it, so a failure is no failed build."""
+    """Update the SQL index; return warnings. The dataset is complete without it, so a failure is not a failed build."""
     try:
         return refresh_catalog(layout, changed=name)
     except (OSError, QueryError) as error:
@@ -156,7 +156,7 @@ def _plan_shards(
     selection: Selection,
     shard_examples: int,
 ) -> list[ShardJob]:
-    """Cut every split into shards of whole groups, even in groups."""
+    """Cut every split into shards of whole groups, with about the same number of groups each."""
     identifier_each = kind.geometry(spec).identifier_each
     jobs: list[ShardJob] = []
     for split, groups in selection.splits.items():
@@ -172,13 +172,13 @@ def _plan_shards(
 
 
 def _num_rows(spec: DatasetSpec, selection: Selection) -> int:
-    """Rows that are stored."""
+    """Return the number of stored rows."""
     splits = selection.splits.values()
     return sum(groups.num_base if spec.augment == "virtual" else groups.num_examples for groups in splits)
 
 
 def _write_shards(engine: Engine, jobs: list[ShardJob], total: int, progress: Progress) -> list[WrittenShard]:
-    """Write every shard that is not there yet, `total` rows in all."""
+    """Write every missing shard, `total` rows in all."""
     progress.start("write rows", total, "examples")
     brief = total <= sizes.BRIEF_ROWS
     return engine.run(

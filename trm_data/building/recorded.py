@@ -1,7 +1,7 @@
 """Digests of named datasets that were first built under this root and are not recorded in the package.
 
-The published files are not ours to read before somebody builds from them. The first build of such a dataset writes its
-content digest and the revisions of its sources under the root; a later build reads the same revision, and other rows
+We do not read the published files before somebody builds from them. The first build of such a dataset writes its
+content digest and the revisions of its sources under the root. A later build reads the same revision; rows that differ
 are an error.
 """
 
@@ -21,7 +21,7 @@ FOLDER = "named"
 
 @dataclass(frozen=True)
 class Recorded:
-    """What the first build of a named dataset under a root gave."""
+    """Record of the first build of a named dataset under a root."""
 
     name: str
     content_digest: str
@@ -30,13 +30,13 @@ class Recorded:
 
     @property
     def hub_source(self) -> str | None:
-        """The source as `--source` takes it, where it is at a commit of the hub."""
+        """The source as `--source` accepts it, if it is at a commit of the hub, else None."""
         file, at, commit = self.source.rpartition("@")
         return f"hf:{file.rpartition('/')[0]}@{commit}" if at and "/" in file else None
 
 
 def read_recorded(layout: Layout, name: str) -> Recorded | None:
-    """What is remembered of a named dataset; None where nobody built it yet."""
+    """Return the record of a named dataset, or None if it was never built here."""
     folder, file = Folder(layout.store, FOLDER), f"{name}.json"
     content = folder.read(file)
     if content is None:
@@ -54,7 +54,7 @@ def read_recorded(layout: Layout, name: str) -> Recorded | None:
 
 
 def carry(source: Layout, target: Layout, name: str) -> list[str]:
-    """Let another root remember the same of a dataset that is copied there; a line where it does not."""
+    """Copy the record of a named dataset to another root; return a line if the target has a different record."""
     try:
         found = read_recorded(source, name)
         there = read_recorded(target, name)
@@ -73,7 +73,7 @@ def carry(source: Layout, target: Layout, name: str) -> list[str]:
 
 
 def record(layout: Layout, named: NamedDataset, manifest: Manifest) -> None:
-    """Remember what was built, or compare it with what is remembered."""
+    """Record what was built, or compare it with the existing record."""
     before = read_recorded(layout, named.name)
     now = Recorded(named.name, manifest.content_digest, manifest.spec.source.name)
     folder, file = Folder(layout.store, FOLDER), f"{named.name}.json"

@@ -1,6 +1,6 @@
-"""One shard of a build, as a task that can run on any machine that reaches the root.
+"""One shard of a build, as a task that can run on any machine with access to the root.
 
-Input: a slice of the chosen groups. Output: a whole shard under its final name, and how its rows were made.
+Input: a slice of the chosen groups. Output: a complete shard under its final name, and how its rows were made.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ class ShardJob:
     """One shard to write.
 
     Attributes:
-        spec: What is built.
-        split: Which split.
+        spec: Specification of the dataset.
+        split: Split of the shard.
         folder: The dataset's folder.
         file: Name of the shard within it.
         groups: The base puzzles of this shard.
-        first_group: Number of the first of them in its split.
-        identifier_each: Whether every augmentation has an identifier of its own.
-        lease: The right to write the folder.
+        first_group: Number of the first group in its split.
+        identifier_each: Whether every augmentation has its own identifier.
+        lease: Lease of the folder.
     """
 
     spec: DatasetSpec
@@ -48,12 +48,12 @@ class ShardJob:
 
 @dataclass(frozen=True)
 class WrittenShard:
-    """A shard that is there, whole.
+    """A complete shard.
 
     Attributes:
-        info: What its sidecar says.
+        info: Content of its sidecar.
         kept: Whether an earlier build had written it.
-        made: How the rows were made; None where they were not made here.
+        made: How the rows were made; None if they were not made here.
     """
 
     info: ShardInfo
@@ -62,7 +62,7 @@ class WrittenShard:
 
 
 def write_job(job: ShardJob) -> WrittenShard:
-    """Write the shard of a job, or keep it if it is there with these very rows."""
+    """Write the shard of a job, or keep an existing shard with exactly these rows."""
     kind = load_kind(job.spec.kind)
     groups = job.groups
     virtual = job.spec.augment == "virtual"
@@ -116,12 +116,12 @@ def write_job(job: ShardJob) -> WrittenShard:
 
 
 def _what(info: ShardInfo) -> tuple[str, int, int, int, int]:
-    """What a sidecar says that its shard holds: name, first group, groups, examples and records."""
+    """Return the content of a shard according to its sidecar: name, first group, groups, examples and records."""
     return info.file, info.first_group, info.num_groups, info.num_examples, info.num_records
 
 
 def _stored_shard(job: ShardJob, spec_digest: str) -> ShardInfo | None:
-    """What is known of a shard that is in its place, whole, for this specification; else None."""
+    """Return the sidecar of a complete stored shard of this specification, else None."""
     note = job.folder.read(sidecar_name(job.file))
     info = sidecar_from_bytes(note) if note is not None else None
     if info is None or info.spec_digest != spec_digest or info.file != job.file:
@@ -130,7 +130,7 @@ def _stored_shard(job: ShardJob, spec_digest: str) -> ShardInfo | None:
 
 
 def _publish(job: ShardJob, info: ShardInfo) -> None:
-    """Bring a shard and then its sidecar to their places."""
+    """Publish a shard and then its sidecar."""
     job.folder.publish_built(info, job.lease.check)
     job.folder.publish_note(sidecar_name(job.file), sidecar_to_bytes(info), job.lease.check)
 

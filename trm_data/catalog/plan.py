@@ -1,8 +1,8 @@
-"""Decides whether a statement only reads, from DuckDB's own plan of it.
+"""Decide from DuckDB's own plan whether a statement is read-only.
 
 A statement runs only if every operator of its plan is in `READING`. Three things are refused before DuckDB plans:
-PIVOT without IN, which runs queries while it is planned; `query()` and its like, whose text may change each time
-that it is planned; and every statement that is not a query.
+PIVOT without IN, which runs queries during planning; `query()` and similar functions, whose text may change each time
+they are planned; and every statement that is not a query.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ READING = frozenset((
 def reading_statement(
     connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()
 ) -> duckdb.Statement:
-    """The one statement of a text, if it only reads. Begins the transaction in which it must run.
+    """Return the single statement of a text if it is read-only; begin the transaction in which it must run.
 
-    In one transaction now() and the like, which a plan can depend on, are the same when the statement is planned here
-    and when it runs.
+    In one transaction now() and similar functions, on which a plan can depend, have the same value at planning and at
+    execution.
     """
     statement = _one(connection, sql)
     explain = ""
@@ -65,7 +65,7 @@ def reading_statement(
 
 
 def operators_of(plan: str) -> set[str]:
-    """Names of the operators and table functions in a plan as JSON."""
+    """Return the names of the operators and table functions in a JSON plan."""
     return {
         str(node["name"]).strip().upper()
         for node in _nodes(json.loads(plan))
@@ -91,7 +91,7 @@ def _check_kind(statement: duckdb.Statement) -> None:
 
 
 def _check_functions(connection: duckdb.DuckDBPyConnection, query: str) -> None:
-    """Refuse functions that run a text, wherever they are in DuckDB's parse tree."""
+    """Raise QueryError for functions that run text as SQL, anywhere in DuckDB's parse tree."""
     row = connection.execute("SELECT json_serialize_sql(?)", [query]).fetchone()
     tree = json.loads(row[0]) if row else {"error_message": "no answer"}
     if tree.get("error", True):
@@ -102,7 +102,7 @@ def _check_functions(connection: duckdb.DuckDBPyConnection, query: str) -> None:
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """Every object of a JSON value, at any depth."""
+    """Yield every object of a JSON value, at any depth."""
     left = [tree]
     while left:
         value = left.pop()
@@ -114,9 +114,9 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
 
 
 def _split_explain(sql: str) -> tuple[str, str]:
-    """EXPLAIN with its options, and the explained query, split at the tokens of DuckDB.
+    """Split EXPLAIN with its options from the explained query, at DuckDB's tokens.
 
-    What runs is put together from the two again, so that a wrong split could not run anything unchecked.
+    The statement that runs is joined from the two parts again, so a wrong split cannot run anything unchecked.
     """
     text = sql.encode()
     tokens = [*duckdb.tokenize(sql), (len(text), duckdb.token_type.comment)]

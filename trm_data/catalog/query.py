@@ -1,8 +1,8 @@
-"""Runs a user's SQL over the catalog, read-only.
+"""Run a user's SQL over the catalog, read-only.
 
-A statement is run only if every operator of DuckDB's plan of it reads (`plan.py`). The connection has no access to
-files or the network but for the index. DuckDB would let SQL write to the files of an attached database, so the plan is
-what keeps them as they are. It spills nothing to disk, and its settings are locked.
+A statement runs only if every operator of DuckDB's plan is read-only (`plan.py`). The connection can access no files
+except the index, and no network. DuckDB would let SQL write to the files of an attached database, so the check of the
+plan protects them. DuckDB spills nothing to disk, and its settings are locked.
 """
 
 from __future__ import annotations
@@ -38,30 +38,30 @@ class QueryResult:
 
 
 def query_catalog(layout: Layout, sql: str, *, as_table: bool = False) -> QueryResult:
-    """The result of a query over the dataset catalog; its `problems` name the datasets that are left out.
+    """Return the result of a query over the dataset catalog; its `problems` name the datasets left out.
 
     Args:
         layout: The root.
         sql: One SQL query.
-        as_table: Give an Arrow table instead of rows.
+        as_table: Return an Arrow table instead of rows.
 
     Raises:
-        QueryError: There is no catalog, or the SQL is no query.
+        QueryError: There is no catalog, or the SQL is not a query.
     """
     with _open_catalog(layout) as (connection, problems):
         return replace(run_locked(connection, sql, as_table=as_table), problems=tuple(problems))
 
 
 def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> polars.DataFrame:
-    """The result of a query over the dataset catalog, as a data frame.
+    """Return the result of a query over the dataset catalog, as a data frame.
 
     Args:
         query: One SQL query.
-        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
-        skip_damaged: Leave out datasets that are damaged, instead of raising.
+        root: Root folder, `gs://bucket/prefix`, a layout or a store; default: `$TRM_ROOT`, else `./trm`.
+        skip_damaged: Leave out damaged datasets instead of raising an error.
 
     Raises:
-        QueryError: There is no catalog, the SQL is no query, or a dataset is damaged.
+        QueryError: There is no catalog, the SQL is not a query, or a dataset is damaged.
     """
     if not isinstance(query, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise QueryError(f"sql: one query as text, got {type(query).__name__}")
@@ -81,7 +81,7 @@ def _open_catalog(layout: Layout) -> Generator[tuple[duckdb.DuckDBPyConnection, 
 
     with closing(duckdb.connect()) as connection, attached_catalog(connection, layout) as problems:
         connection.execute("USE catalog")
-        # It would stand among what a `python -c` prints.
+        # It would appear in the output of a `python -c`.
         connection.execute("SET enable_progress_bar = false")
         yield connection, problems
 
@@ -90,7 +90,7 @@ def _open_catalog(layout: Layout) -> Generator[tuple[duckdb.DuckDBPyConnection, 
 def attached_catalog(
     connection: duckdb.DuckDBPyConnection, layout: Layout
 ) -> Generator[list[str], None, None]:
-    """Attach the index as `catalog`, for as long as the connection is used: it is closed at the end.
+    """Attach the index as `catalog`; close the connection at the end of the block.
 
     Yields:
         A line for each dataset that is not in the index.
@@ -100,7 +100,7 @@ def attached_catalog(
         try:
             yield problems
         finally:
-            connection.close()  # before a temporary index goes, which a network's file system would keep
+            connection.close()  # before a temporary index is deleted: a network file system would keep it
 
 
 def run_locked(
@@ -111,20 +111,20 @@ def run_locked(
     as_table: bool = False,
     most_rows: int | None = None,
 ) -> QueryResult:
-    """Take away a connection's access to anything outside its tables, then run a user's SQL on it.
+    """Restrict a connection to its tables, then run a user's SQL on it.
 
     Args:
-        connection: With the tables.
+        connection: Connection with the tables.
         sql: One query.
         parameters: Values for `?` in it.
-        as_table: Give an Arrow table instead of rows.
-        most_rows: That an Arrow table has; further ones are not fetched.
+        as_table: Return an Arrow table instead of rows.
+        most_rows: Limit of rows of an Arrow table; further rows are not fetched.
     """
     import duckdb
 
     try:
         statement = _statement(connection, sql, parameters)
-        # DuckDB looks for signals between its tasks, and some queries are one task.
+        # DuckDB checks for signals only between its tasks, and some queries are a single task.
         with interrupting(connection.interrupt):
             if as_table:
                 found = connection.sql(statement, params=list(parameters))
@@ -138,7 +138,7 @@ def run_locked(
 
 
 def _first_rows(found: duckdb.DuckDBPyRelation, most: int) -> pa.Table:
-    """The first rows of a query; no more are computed than come with them."""
+    """Return the first rows of a query, and compute no more batches than they need."""
     import pyarrow as pa
 
     reader = found.to_arrow_reader(most)
@@ -152,7 +152,7 @@ def _first_rows(found: duckdb.DuckDBPyRelation, most: int) -> pa.Table:
 
 
 def frame_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> polars.DataFrame:
-    """As `run_locked`; the result is a data frame over DuckDB's Arrow buffers."""
+    """Like `run_locked`, but return a data frame over DuckDB's Arrow buffers."""
     import duckdb
     import polars
 
@@ -169,7 +169,7 @@ def frame_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> polars.Data
 
 
 def _with_integers(table: pa.Table) -> pa.Table:
-    """Whole numbers of 128 bits, which sums and counts of DuckDB are, as 64-bit integers where all of a column fit."""
+    """Convert 128-bit integers, DuckDB's type of sums and counts, to 64 bits in columns where all values fit."""
     import pyarrow as pa
 
     for position, field in enumerate(table.schema):
@@ -182,7 +182,7 @@ def _with_integers(table: pa.Table) -> pa.Table:
 def _statement(
     connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()
 ) -> duckdb.Statement:
-    """The one query of a text, on a connection that from now on reaches nothing but its tables."""
+    """Return the single query of a text, after restricting the connection to its tables."""
     from trm_data.catalog.plan import reading_statement
 
     connection.execute("SET temp_directory = ''")

@@ -1,4 +1,4 @@
-"""Reads the catalog files of one split without duckdb, for the loader and `verify`."""
+"""Read the catalog files of one split without DuckDB, for the loader and `verify`."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class SplitCatalog:
     """The catalog of one split.
 
     Attributes:
-        groups: Its groups, without their cells (`inputs` and `labels` have the right length and no columns).
+        groups: Its groups, without cells (`inputs` and `labels` have the right length and no columns).
         facts: The other columns of the table `puzzles`.
         element_groups: Group of each listed augmentation, int64 [M].
-        element_ks: K of each, int64 [M].
-        elements: Symmetry element of each, int64 [M].
-        offsets: Translation of every stored row, uint8 [N, 2]; None where nothing is translated.
+        element_ks: k of each listed augmentation, int64 [M].
+        elements: Symmetry element of each listed augmentation, int64 [M].
+        offsets: Translation of every stored row, uint8 [N, 2]; None if the kind does not translate.
     """
 
     groups: Groups
@@ -58,7 +58,7 @@ class SplitCatalog:
 
 
 def read_split_catalog(folder: DatasetFolder, manifest: Manifest, split: Split) -> SplitCatalog:
-    """All that the catalog says of a split."""
+    """Return the whole catalog of a split."""
     puzzles = _table(folder, manifest, "puzzles", split)
     listed = _table(folder, manifest, "augmentations", split, [*_LISTED, "element"])
     groups = _groups(manifest, split, puzzles, listed)
@@ -84,7 +84,7 @@ def read_split_catalog(folder: DatasetFolder, manifest: Manifest, split: Split) 
 
 
 def read_groups(folder: DatasetFolder, manifest: Manifest, split: Split) -> Groups:
-    """The groups of a split without their cells: what a virtual dataset needs besides its base puzzles."""
+    """Return the groups of a split without cells, which a virtual dataset needs besides its base puzzles."""
     columns = ["split", "group_index", "puzzle_key", "num_augmentations", "num_examples", "first_identifier"]
     puzzles = _table(folder, manifest, "puzzles", split, columns)
     listed = _table(folder, manifest, "augmentations", split, _LISTED)
@@ -92,7 +92,7 @@ def read_groups(folder: DatasetFolder, manifest: Manifest, split: Split) -> Grou
 
 
 def read_ratings(folder: DatasetFolder, manifest: Manifest, split: Split) -> NDArray[np.float32]:
-    """Rating of every group of a split, float32 [G]; NaN of a puzzle without one."""
+    """Return the rating of every group of a split, float32 [G]; NaN if a puzzle has none."""
     puzzles = _table(folder, manifest, "puzzles", split, ["split", "group_index", "rating"])
     if not np.array_equal(_integers(puzzles, "group_index"), np.arange(puzzles.num_rows)):
         raise CorruptDatasetError(f"{split}: the catalog's puzzles are not in group order")
@@ -102,7 +102,7 @@ def read_ratings(folder: DatasetFolder, manifest: Manifest, split: Split) -> NDA
 
 
 def read_sources(folder: DatasetFolder, manifest: Manifest) -> list[SourceFile]:
-    """The files that puzzles were read from; none of generated ones."""
+    """Return the files that puzzles were read from; empty if they were generated."""
     import pyarrow.parquet as pq
 
     for file in manifest.catalog:
@@ -113,7 +113,7 @@ def read_sources(folder: DatasetFolder, manifest: Manifest) -> list[SourceFile]:
 
 
 def read_identifier_names(folder: DatasetFolder, manifest: Manifest) -> list[str]:
-    """Names of the identifiers of an imported dataset; empty where there are none."""
+    """Return the identifier names of an imported dataset; empty if there are none."""
     import pyarrow.parquet as pq
 
     for file in manifest.catalog:
@@ -124,14 +124,14 @@ def read_identifier_names(folder: DatasetFolder, manifest: Manifest) -> list[str
 
 
 def other_datasets(folder: DatasetFolder, file: FileEntry, name: str) -> list[str]:
-    """What a catalog table says in its column `dataset` beside the name of its own; all of it is read."""
+    """Read a whole catalog table; return the values of its column `dataset` other than `name`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         found: set[object] = set()
         with pq.ParquetFile(folder.open(file)) as table:
-            for number in range(table.num_row_groups):  # all columns, so that an unreadable one is found
+            for number in range(table.num_row_groups):  # all columns, to detect unreadable ones
                 found.update(table.read_row_group(number)["dataset"].unique().to_pylist())
     except (pa.ArrowException, UnicodeDecodeError, OSError, KeyError) as error:
         raise CorruptDatasetError(f"{folder.where(file.file)}: cannot be read ({error})") from error
@@ -144,7 +144,7 @@ def _groups(manifest: Manifest, split: Split, puzzles: pa.Table, listed: pa.Tabl
     if not np.array_equal(indices, np.arange(count)):
         raise CorruptDatasetError(f"{split}: the catalog's puzzles are not in group order")
     counts = _integers(puzzles, "num_augmentations").astype(np.int32)
-    # Datasets of format 1 have neither column; their puzzles have one example and are keyed by their group.
+    # Datasets of format 1 lack these columns; their puzzles have one example, and the key is the group number.
     known = puzzles.column_names
     examples = _integers(puzzles, "num_examples") if "num_examples" in known else np.ones(count, np.int64)
     keys = _integers(puzzles, "puzzle_key") if "puzzle_key" in known else np.arange(count, dtype=np.int64)
@@ -166,7 +166,7 @@ def _groups(manifest: Manifest, split: Split, puzzles: pa.Table, listed: pa.Tabl
 def _augmentations(
     manifest: Manifest, split: Split, counts: NDArray[np.int32], listed: pa.Table
 ) -> Augmentations:
-    """The k of every group, from the rows of the table `augmentations`."""
+    """Return the k of every group's augmentations, from the table `augmentations`."""
     groups, positions = _integers(listed, "group_index"), _integers(listed, "augmentation")
     ks = _integers(listed, "k")
     offsets = np.full(len(counts), -1, np.int64)
@@ -199,7 +199,7 @@ def _augmentations(
 def _table(
     folder: DatasetFolder, manifest: Manifest, table: str, split: Split, columns: list[str] | None = None
 ) -> pa.Table:
-    """The rows of a split in one of the catalog files."""
+    """Return the rows of a split in one of the catalog files."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq

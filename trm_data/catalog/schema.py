@@ -25,17 +25,17 @@ TABLES = (
 
 @cache
 def schema_sql() -> str:
-    """The statements that create all tables, with their comments."""
+    """Return the SQL statements that create all tables, with their comments."""
     return files("catalogs").joinpath("schema.sql").read_text("utf-8")
 
 
 def quote_identifier(name: str) -> str:
-    """A name as an SQL identifier."""
+    """Return a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def quote_literal(text: str) -> str:
-    """A text as an SQL literal, for statements that take no `?`, such as COPY."""
+    """Return a text as an SQL literal, for statements without `?` parameters, such as COPY."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -50,7 +50,7 @@ class Column:
 
 @dataclass(frozen=True)
 class View:
-    """A table or view, what it says, and its columns."""
+    """A table or view, its description, and its columns."""
 
     name: str
     says: str
@@ -58,7 +58,7 @@ class View:
 
 
 def list_tables() -> dict[str, View]:
-    """Every table of the dataset catalog, by name."""
+    """Return every table of the dataset catalog, by name."""
     import duckdb
 
     with duckdb.connect() as connection:
@@ -75,7 +75,7 @@ def list_tables() -> dict[str, View]:
 
 
 def find_view(views: Mapping[str, View], name: str, program: str) -> View:
-    """The view of that name."""
+    """Return the view with this name, or raise QueryError."""
     if name not in views:
         raise QueryError(no_such(f"no table {name!r}", name, views, f"{program} tables"))
     return views[name]

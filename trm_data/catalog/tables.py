@@ -1,4 +1,4 @@
-"""The catalog tables of one dataset as Arrow tables, from what its build knows.
+"""The catalog tables of one dataset as Arrow tables, made from the results of its build.
 
 Columns and types are those of `catalogs/schema.sql`; DuckDB casts and checks them when they are written.
 """
@@ -28,13 +28,13 @@ def catalog_tables(
     selection: Selection,
     made: Mapping[str, Sequence[MadeRows | None]],
 ) -> dict[str, Callable[[], pa.Table]]:
-    """For each table of the catalog what makes its rows.
+    """Return a function for each catalog table that makes its rows.
 
     Args:
         kind: The kind of the dataset.
-        manifest: The dataset's manifest, its catalog files aside.
+        manifest: The dataset's manifest, without its catalog files.
         selection: Groups of every split, sources and rejects.
-        made: For each split and shard how its rows were made; None where they were not.
+        made: For each split and shard, how its rows were made; None if they were not made here.
     """
     name = manifest.name
 
@@ -166,7 +166,7 @@ def _puzzles(name: str, split: str, groups: Groups) -> pa.Table:
 def _augmentations(
     kind: Kind, manifest: Manifest, split: str, groups: Groups, made: Sequence[MadeRows | None]
 ) -> pa.Table:
-    """Every augmentation; of a virtual dataset without identifiers only those that k = position does not give."""
+    """Return every augmentation; for a virtual dataset without identifiers, only those of groups with listed k."""
     identifier_each = kind.geometry(manifest.spec).identifier_each
     which = np.arange(len(groups), dtype=np.int64)
     if manifest.virtual and not identifier_each:
@@ -196,7 +196,7 @@ def _augmentations(
 
 
 def _examples(name: str, split: str, groups: Groups, made: Sequence[MadeRows | None]) -> pa.Table:
-    """How far every row was moved, for kinds that translate."""
+    """Return the translation of every row, for kinds that translate."""
     known = [shard.offsets for shard in made if shard is not None and shard.offsets is not None]
     moved = np.concatenate(known) if known else np.empty((0, 2), np.uint8)
     numbers = groups.numbered(0, len(groups) if len(moved) else 0)

@@ -1,7 +1,7 @@
-"""Writes a dataset's catalog Parquet files, and the DuckDB index over the datasets of a root.
+"""Write a dataset's catalog Parquet files, and the DuckDB index over the datasets of a root.
 
-The files beside the shards are the truth; `catalog.duckdb` is made from them, under a temporary name, and
-renamed, so a reader sees the old one or the new one. Every table's types come from `catalogs/schema.sql`.
+The Parquet files with the shards are the source of truth. `catalog.duckdb` is built from them under a temporary name
+and renamed, so a reader sees the old or the new index. Every table's types come from `catalogs/schema.sql`.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ INDEX_MEMORY = "512MB"
 
 
 def write_catalog_files(folder: Path, tables: Mapping[str, Callable[[], pa.Table]]) -> list[FileEntry]:
-    """Write one Parquet file a table into `folder`/catalog.
+    """Write one Parquet file for each table into `folder`/catalog.
 
     Args:
         folder: The dataset's folder.
-        tables: What makes the columns by name, for every table of the schema; missing columns become NULL.
+        tables: Function that makes the columns of each table of the schema; missing columns become NULL.
     """
     import duckdb
 
@@ -80,7 +80,7 @@ def _write_table(
 
 
 def write_attachments(folder: Path, attachments: Mapping[str, bytes]) -> list[FileEntry]:
-    """Keep files as they came, beside the tables."""
+    """Write attached files unchanged, next to the tables."""
     entries: list[FileEntry] = []
     for name, content in attachments.items():
         path = folder / CATALOG_FOLDER / name
@@ -94,18 +94,18 @@ def write_attachments(folder: Path, attachments: Mapping[str, bytes]) -> list[Fi
 
 
 def _cast(connection: duckdb.DuckDBPyConnection, table: str, have: list[str]) -> str:
-    """The query that gives the table `incoming` the columns and types of the schema, row by row."""
+    """Return the query that gives the rows of `incoming` the columns and types of the schema."""
     columns = connection.execute(f"SELECT column_name, column_type FROM (DESCRIBE {table})").fetchall()
     casts = (f"CAST({name if name in have else 'NULL'} AS {kind}) AS {name}" for name, kind in columns)
     return f"SELECT {', '.join(casts)} FROM incoming"
 
 
 def refresh_catalog(layout: Layout, changed: str | None = None) -> list[str]:
-    """Make `catalog.duckdb` say what the manifests under the root say.
+    """Update `catalog.duckdb` from the manifests under the root.
 
     Args:
         layout: The root.
-        changed: The only dataset that differs from what the index holds; None rebuilds all of it.
+        changed: The only dataset that changed since the last update; None rebuilds the whole index.
 
     Returns:
         One line for each dataset that could not be indexed.
@@ -131,13 +131,13 @@ def refresh_catalog(layout: Layout, changed: str | None = None) -> list[str]:
 
 
 def _remove_left(layout: Layout) -> None:
-    """Remove what killed processes were writing in the place of the index; its lock is held."""
+    """Remove temporary index files of killed processes. The caller holds the lock of the index."""
     for path in layout.machine.glob(f".tmp-*-{layout.catalog.name}*"):
         path.unlink(missing_ok=True)
 
 
 def _remove_left_if_idle(layout: Layout) -> None:
-    """As `_remove_left`, where there is something, nobody is writing the index, and this process may."""
+    """Like `_remove_left`, if such files exist, no process writes the index, and permissions allow it."""
     if next(layout.machine.glob(f".tmp-*-{layout.catalog.name}*"), None) is None:
         return
     with contextlib.suppress(OSError), (layout.locks / "catalog.duckdb.lock").open("w") as file:
@@ -146,7 +146,7 @@ def _remove_left_if_idle(layout: Layout) -> None:
 
 
 def _copy_index(layout: Layout, temporary: Path) -> bool:
-    """Start from the index as it is, if it is one."""
+    """Copy the current index as a start; return False if it is missing or does not match the datasets."""
     import duckdb
 
     if not layout.catalog.is_file():
@@ -181,7 +181,7 @@ def _write_index(layout: Layout, path: Path, changed: list[str] | None) -> list[
                 try:
                     _index_dataset(connection, layout, name)
                 except DatasetNotFoundError:
-                    continue  # a bucket's listing was behind
+                    continue  # the bucket's listing was out of date
                 except (CorruptDatasetError, duckdb.Error, pa.ArrowException) as error:
                     problems.append(_left_out(name, error))
     finally:
@@ -190,7 +190,7 @@ def _write_index(layout: Layout, path: Path, changed: list[str] | None) -> list[
 
 
 def _left_out(name: str, error: Exception) -> str:
-    """A line for a dataset that the catalog is without; a note where another version wrote it."""
+    """Return a line for a dataset missing from the catalog; a `Note` if another version wrote it."""
     line = f"{name}: not in the catalog: {error}"
     return Note(line) if isinstance(error, ForeignDatasetError) else line
 
@@ -208,7 +208,7 @@ def _index_dataset(connection: duckdb.DuckDBPyConnection, layout: Layout, name: 
         connection.commit()  # keys deleted in a transaction cannot be inserted again in it
         connection.begin()
         for file in manifest.catalog:
-            if not file.file.endswith(".parquet"):  # kept as it came, no table
+            if not file.file.endswith(".parquet"):  # an attachment, not a table
                 continue
             table = Path(file.file).stem
             if table not in TABLES:
@@ -222,7 +222,7 @@ def _index_dataset(connection: duckdb.DuckDBPyConnection, layout: Layout, name: 
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, table: str, path: Path) -> None:
-    """Add the rows of a Parquet file, through Arrow: DuckDB would read its path as a pattern with partitions."""
+    """Insert the rows of a Parquet file through Arrow: DuckDB would read its path as a glob with partitions."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -237,7 +237,7 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, path: Path) -> No
 
 @contextmanager
 def _lock(path: Path) -> Generator[None, None, None]:
-    """One process at a time; the others wait."""
+    """Hold an exclusive file lock; other processes wait."""
     with path.open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -245,12 +245,12 @@ def _lock(path: Path) -> Generator[None, None, None]:
 
 @contextmanager
 def catalog_index(layout: Layout) -> Generator[tuple[Path, list[str]], None, None]:
-    """The index, rebuilt where it is missing, broken, or does not hold just the datasets that there are.
+    """Yield the index; rebuild it if it is missing, broken, or does not match the existing datasets.
 
-    Under a root that cannot be written it is made elsewhere, for as long as it is used.
+    If the root is read-only, the index is built in a temporary folder.
 
     Yields:
-        The index, and a line for each dataset that is not in it.
+        Path of the index, and a line for each dataset that is not in it.
     """
     manifests = read_manifests(layout)
     if not manifests:
@@ -277,7 +277,7 @@ def catalog_index(layout: Layout) -> Generator[tuple[Path, list[str]], None, Non
 
 
 def _indexed(path: Path) -> dict[str, str] | None:
-    """Name and content digest of the datasets in an index; None if it is none."""
+    """Return name and content digest of the datasets in an index; None if the file is not an index."""
     import duckdb
 
     if not path.is_file():

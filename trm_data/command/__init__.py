@@ -29,7 +29,7 @@ LONGEST_ERROR = 10_000
 
 
 class Exit(IntEnum):
-    """How a command of any of the three programs ends (docs/troubleshooting.md)."""
+    """Exit codes of all three programs (docs/troubleshooting.md)."""
 
     DONE = 0
     FOUND = 1
@@ -72,11 +72,11 @@ PARSING = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.con
 
 
 def emit(result: object, said: str | Iterable[str] | Callable[[], object], *, as_json: bool) -> None:
-    """Print what a command found, for people or for machines.
+    """Print the result of a command, as text or as JSON.
 
     Args:
-        result: Plain data, with dataclasses, paths and times in it.
-        said: Text for people, its lines, or what prints it.
+        result: Plain data; may contain dataclasses, paths and times.
+        said: Text, its lines, or a function that prints it.
         as_json: The user gave --json.
     """
     if as_json:
@@ -93,12 +93,12 @@ def _plain(value: Any) -> object:
 
 
 def say_what_is_left_out(program: str, problems: Sequence[str], *, skip: bool) -> int:
-    """Name what an answer is without, on stderr; returns the exit code, which a `Note` does not change.
+    """Print on stderr what a result lacks; return the exit code, which a `Note` does not change.
 
     Args:
-        program: Stands before each line.
-        problems: A line for each thing that could not be read.
-        skip: The user continues without it.
+        program: Prefix of each line.
+        problems: A line for each item that could not be read.
+        skip: The user asked to skip damaged files.
     """
     for problem in problems:
         print(f"{program}: left out: {problem}", file=sys.stderr)
@@ -107,12 +107,12 @@ def say_what_is_left_out(program: str, problems: Sequence[str], *, skip: bool) -
 
 
 def confirm(program: str, command: str, what: str) -> bool:
-    """Ask on the terminal before something is removed; without a terminal the answer is no.
+    """Ask for confirmation on the terminal before something is removed; without a terminal the answer is no.
 
     Args:
         program: Program that asks.
         command: Its command.
-        what: What would be done, as `remove X`.
+        what: The action to confirm, such as `remove X`.
     """
     if not sys.stdin.isatty():
         print(f"{program}: {command}: stdin is not a terminal. Add --yes to {what}", file=sys.stderr)
@@ -126,10 +126,10 @@ def confirm(program: str, command: str, what: str) -> bool:
 def parse_command(
     program: str, description: str, commands: Any, arguments: Sequence[str], *, rest: bool = False
 ) -> Any:
-    """The command that a user typed, as one of the dataclasses of a program.
+    """Parse the user's command into one of the dataclasses of a program.
 
     Args:
-        program: Its name.
+        program: Name of the program.
         description: Its help text.
         commands: Union of dataclasses, each annotated as a subcommand.
         arguments: What the user typed after the program's name.
@@ -149,7 +149,7 @@ def parse_command(
 
 
 def _briefly(commands: Any) -> Any:
-    """The same commands, of which help says the first paragraph alone."""
+    """Return the same commands, with only the first paragraph of their help."""
     brief: list[Any] = []
     for case in get_args(commands):
         made, name = case.__origin__, case.__metadata__[0].name
@@ -160,7 +160,7 @@ def _briefly(commands: Any) -> Any:
 
 @contextmanager
 def help_fits_terminal() -> Generator[None, None, None]:
-    """Break the paragraphs of a help text that is printed meanwhile at the width of the terminal."""
+    """Wrap the paragraphs of help text printed in this context at the terminal width."""
     shown = _Shown()
     try:
         with redirect_stdout(shown):
@@ -170,7 +170,7 @@ def help_fits_terminal() -> Generator[None, None, None]:
 
 
 class _Shown(io.TextIOWrapper):
-    """Keeps what is printed as it would be on the standard output: in its colours and characters."""
+    """Captures output in the colors and encoding of stdout."""
 
     def __init__(self) -> None:
         self._bytes, self._screen = io.BytesIO(), sys.stdout
@@ -182,15 +182,15 @@ class _Shown(io.TextIOWrapper):
         return self._screen.isatty()
 
     def text(self) -> str:
-        """All of it."""
+        """Return all captured text."""
         self.flush()
         return self._bytes.getvalue().decode(self.encoding)
 
 
 def _wrapped(help_text: str) -> str:
-    """Help whose paragraphs are as wide as the terminal; tyro breaks the lines of options alone.
+    """Wrap the paragraphs of help text at the terminal width; tyro wraps only the option lines.
 
-    It also begins a line wherever one of the source begins with no letter.
+    tyro also starts a new line at each source line that does not begin with a letter.
     """
     wrap = textwrap.TextWrapper(
         max(40, shutil.get_terminal_size().columns), break_long_words=False, break_on_hyphens=False
@@ -203,11 +203,11 @@ _PARAGRAPH = re.compile(r"(?!usage:)[A-Za-z`].*(\n[^\s╭│╰+|].*)*$")
 
 
 def answer_version(program: str, arguments: Sequence[str]) -> None:
-    """End the process with the version of the distribution if `--version` is the first argument.
+    """Print the version and exit if `--version` is the first argument.
 
     Args:
-        program: Stands before the version.
-        arguments: What the user typed after it. Further on `--version` may be an option of a subcommand.
+        program: Prefix of the version.
+        arguments: Arguments after the program name. Later `--version` may be an option of a subcommand.
     """
     if arguments and arguments[0] == "--version":
         from importlib.metadata import version
@@ -218,11 +218,11 @@ def answer_version(program: str, arguments: Sequence[str]) -> None:
 
 @contextmanager
 def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None, None]:
-    """End the process with a code of `Exit` and one message where an error is the user's to solve.
+    """Exit with a code of `Exit` and one message if the user can solve the error.
 
     Args:
-        program: Stands before the message.
-        expected: Errors that a user can act on; those of the operating system are among them anyway.
+        program: Prefix of the message.
+        expected: Error types that a user can act on; `OSError` is always included.
     """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller
@@ -239,7 +239,7 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
                 yield
             finally:
                 _flush_output()
-    except BrokenPipeError:  # whoever read the output has enough of it
+    except BrokenPipeError:  # the reader closed the pipe
         sys.stderr.close()
         sys.exit(Exit.BROKEN_PIPE)
     except KeyboardInterrupt:
@@ -248,7 +248,7 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
     except (*expected, OSError) as error:
         full = isinstance(error, OSError) and error.errno in OF_SPACE
         if full:
-            _drop_output()  # else Python writes it again at exit, fails and prints a second error
+            _drop_output()  # or Python writes it at exit, fails and prints a second error
         said = _shortened(f"{program}: {_of_system(error)}")
         print(f"{said}{'; free some space; the same command resumes' if full else ''}", file=sys.stderr)
         sys.exit(getattr(error, "exit_code", Exit.ERROR))
@@ -277,12 +277,12 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
 
 
 def _buffer_output() -> None:
-    """Write whole lines at a time where Python was told to buffer nothing.
+    """Buffer stdout by lines if Python runs unbuffered.
 
-    It then writes once and does not look how much was taken: a pipe that is slow or closed gets less, without an error.
+    Unbuffered Python ignores short writes, so a slow or closed pipe would lose output without an error.
     """
     raw = getattr(sys.stdout, "buffer", None)
-    mine = sys.stdout is sys.__stdout__  # and nobody in this process reads what is printed
+    mine = sys.stdout is sys.__stdout__  # and nothing in this process captures the output
     if mine and isinstance(raw, io.RawIOBase):
         sys.stdout.flush()
         sys.stdout = io.TextIOWrapper(
@@ -291,7 +291,7 @@ def _buffer_output() -> None:
 
 
 def _flush_output() -> None:
-    """Write what is buffered for stdout now, so that a full disk is an error like any other."""
+    """Flush stdout now, so that a full disk is reported like any other error."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -300,7 +300,7 @@ def _flush_output() -> None:
 
 
 def _drop_output() -> None:
-    """Write what is still buffered for stdout nowhere: Python tries again at its end, and says so."""
+    """Discard the buffered stdout: otherwise Python writes it again at exit and prints an error."""
     with suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -308,7 +308,7 @@ def _drop_output() -> None:
 
 
 def _shortened(text: str) -> str:
-    """An error with the middle left out where a name or a value in it has no end."""
+    """Shorten an error message in the middle if it contains a very long name or value."""
     if len(text) <= LONGEST_ERROR:
         return text
     half = LONGEST_ERROR // 2
@@ -316,7 +316,7 @@ def _shortened(text: str) -> str:
 
 
 def _of_system(error: Exception) -> str:
-    """What an error says; one of the operating system without number and quotes, as other programs say it."""
+    """Return the error message; for an OSError without number and quotes, like other programs."""
     if (
         type(error).__module__ == "builtins"
         and isinstance(error, OSError)
@@ -328,12 +328,12 @@ def _of_system(error: Exception) -> str:
 
 
 def _say_interrupted(program: str) -> None:
-    """What a command says that ends for Ctrl-C."""
+    """Print the message of a command interrupted by Ctrl-C."""
     print(f"{program}: interrupted; partial files do not count; the same command resumes", file=sys.stderr)
 
 
 def _is_of_interrupt(error: BaseException) -> bool:
-    """Whether Ctrl-C caused an error: Python wraps a KeyboardInterrupt that arrives while a class is created."""
+    """Return whether Ctrl-C caused an error: Python wraps a KeyboardInterrupt that arrives during class creation."""
     behind: BaseException | None = error
     while behind is not None and not isinstance(behind, KeyboardInterrupt):
         behind = behind.__cause__ or behind.__context__
@@ -344,7 +344,7 @@ OF_MEMORY = ("can't start new thread", "failed to map segment", "cannot allocate
 
 
 def is_of_memory(error: BaseException) -> bool:
-    """Whether an error says that memory ran out: Python, the loader of libraries and others say it differently."""
+    """Return whether an error means out of memory; Python, the dynamic linker and others word it differently."""
     said = str(error).lower()
     told = isinstance(error, (RuntimeError, ImportError)) and any(words in said for words in OF_MEMORY)
     return told or isinstance(error, MemoryError)

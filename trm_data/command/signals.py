@@ -1,13 +1,13 @@
-"""Signal handling: ending a command, and forwarding signals to commands with handlers of their own.
+"""Signal handling: ending a command, and forwarding signals to commands with their own handlers.
 
-- `hear_signals`: SIGTERM ends a command as Ctrl-C does, but not in the middle of an import of a C library.
-- `signals_end`: ends a command also where Python does not hear of a signal. A signal that comes while a program of jax
-  runs is heard of when that program has ended, which may take minutes; a signal during the callback with which
-  jax watches the garbage collector is lost. So a thread hears of signals too, and ends the process if the command has
-  not done so within some seconds. Results are whole at every moment: only time is lost.
-- `interrupting`: calls a function at a signal, from a thread, as to interrupt a library that does not listen itself.
-- `handled`: training, batches and restarts have handlers of their own.
-- `end_with_parent`: a child process ends with its parent, whatever ended that.
+- `hear_signals`: SIGTERM ends a command as Ctrl-C does, but not during the import of a C library.
+- `signals_end`: ends a command even if Python does not handle the signal. Python handles a signal that arrives during a
+  jax program only after the program ends, perhaps minutes later. A signal during the callback with which jax watches
+  the garbage collector is lost. So a thread also receives signals, and ends the process if the command has not ended
+  within some seconds. Results on disk are complete at every moment: only time is lost.
+- `interrupting`: calls a function at a signal, from a thread, to interrupt a library that ignores signals.
+- `handled`: training, batches and restarts have their own handlers.
+- `end_with_parent`: a child process ends with its parent, however the parent ended.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ WORDS = {
 
 
 def hear_signals(terminated: int) -> list[int]:
-    """Let SIGTERM end the command as Ctrl-C does, workers included; training has handlers of its own.
+    """Let SIGTERM end the command as Ctrl-C does, workers included; training has its own handlers.
 
     Args:
-        terminated: Exit code of the process that SIGTERM ends.
+        terminated: Exit code after SIGTERM.
 
     Returns:
-        The signals that come: a library that is interrupted may make an error of its own of it.
+        The list of received signals: an interrupted library may convert the exception to its own error.
     """
     heard: list[int] = []
     until: list[float] = []
@@ -64,13 +64,13 @@ def hear_signals(terminated: int) -> list[int]:
 
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, terminate)
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where the caller ignores it
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # unless the caller ignores it
             signal.signal(signal.SIGINT, interrupt)
     return heard
 
 
 def _is_importing(frame: FrameType | None) -> bool:
-    """Whether a module is being imported where the main thread is."""
+    """Return whether the main thread is importing a module."""
     while frame is not None:
         if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
             return True
@@ -79,7 +79,7 @@ def _is_importing(frame: FrameType | None) -> bool:
 
 
 def _send_again(number: int) -> bool:
-    """Send the main thread a signal once more, a little later; False where there is no thread for that."""
+    """Send the main thread the signal again after `AGAIN_S`; return False if no thread can start."""
     main = threading.main_thread().ident
     assert main is not None
     timer = threading.Timer(AGAIN_S, signal.pthread_kill, [main, number])
@@ -93,7 +93,7 @@ def _send_again(number: int) -> bool:
 
 @contextmanager
 def nothing_unheard(heard: list[int]) -> Generator[None, None, None]:
-    """Send a signal again whose exception Python has dropped, as it does in a `__del__` or a callback of gc."""
+    """Resend a signal if Python dropped its exception, as it does in `__del__` or a gc callback."""
     before = sys.unraisablehook
 
     def dropped(said: sys.UnraisableHookArgs) -> None:
@@ -109,9 +109,9 @@ def nothing_unheard(heard: list[int]) -> Generator[None, None, None]:
 
 
 def end_with_parent() -> None:
-    """Stop as for SIGTERM when the process that started this one is gone, however it ended.
+    """Stop as for SIGTERM when the parent process is gone, however it ended.
 
-    That holds the other end of the standard input, a pipe on which nothing is sent, as long as it lives.
+    The parent holds the other end of stdin, a pipe without data, as long as it lives.
     """
     threading.Thread(target=_wait_for_end_of_parent, daemon=True).start()
 
@@ -126,7 +126,7 @@ def _wait_for_end_of_parent() -> None:
 def handled(
     handler: Callable[[int, FrameType | None], Any], *numbers: signal.Signals
 ) -> Generator[None, None, None]:
-    """Within, a handler gets signals; in a thread other than the main one, which hears of none, nothing changes."""
+    """Install a signal handler within the block; no effect outside the main thread, which alone receives signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -139,7 +139,7 @@ def handled(
 
 
 class _Listener:
-    """A thread that calls a function with every signal in `WORDS`, also while a library keeps Python waiting."""
+    """A thread that calls a function for every signal in `WORDS`, even while a library blocks Python."""
 
     def __init__(self, call: Callable[[signal.Signals], object]) -> None:
         self._call = call
@@ -164,7 +164,7 @@ class _Listener:
 
 @contextmanager
 def interrupting(interrupt: Callable[[], object]) -> Generator[None, None, None]:
-    """Within, a signal calls a function from a thread; elsewhere than in the main thread, nothing does."""
+    """Call a function from a thread at a signal within the block; no effect outside the main thread."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -176,15 +176,15 @@ def interrupting(interrupt: Callable[[], object]) -> Generator[None, None, None]
 
 
 class Heard:
-    """What a thread hears of signals, until it is closed.
+    """Receives signals in a thread, until it is closed.
 
     Args:
         program: Prefix of messages.
-        grace_s: Time that the command has to end by itself.
-        leave: Called with how the process ends, before it does; may end it.
+        grace_s: Time that the command has to end by itself (s).
+        leave: Called with the exit status before the process ends; may end it.
 
     Attributes:
-        signals: Those that it has heard.
+        signals: The received signals.
     """
 
     def __init__(self, program: str, grace_s: float, leave: Callable[[SystemExit], None]) -> None:
@@ -194,14 +194,14 @@ class Heard:
         self._listener = _Listener(self._hear)
 
     def close(self) -> None:
-        """Hear no more: from here on somebody else does. What came before is in `signals`."""
+        """Stop receiving signals: another handler takes over. Earlier signals stay in `signals`."""
         if self._closed.is_set():
             return
         self._closed.set()
         self._listener.close()
 
     def end_if_told(self) -> None:
-        """End the process if a signal has ended the command: what jax still computes would be waited for."""
+        """End the process if a signal has ended the command, instead of waiting for computations of jax."""
         if not self._closed.is_set() and self._told.wait(HEARD_S):
             _end(self._program, self.signals[0], self._leave)
 
@@ -216,16 +216,15 @@ class Heard:
 def signals_end(
     program: str, grace_s: float = GRACE_S, leave: Callable[[SystemExit], None] = lambda _: None
 ) -> Generator[Heard | None, None, None]:
-    """Within, a signal ends the process after `grace_s` at the latest; elsewhere than in the main thread, nothing.
+    """End the process at most `grace_s` after a signal within the block; no effect outside the main thread.
 
     Args:
         program: Prefix of messages.
-        grace_s: Time that the command has to end by itself.
-        leave: Called with how the process ends, before it does; may end it.
+        grace_s: Time that the command has to end by itself (s).
+        leave: Called with the exit status before the process ends; may end it.
 
     Yields:
-        What hears of signals, to be closed where the command has come so far that it ends otherwise; None where
-        nothing does.
+        The receiver of signals, which the command closes when it takes over; None outside the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield None
@@ -250,7 +249,7 @@ def _end(program: str, by: signal.Signals, leave: Callable[[SystemExit], None]) 
 
 
 def end_now(code: int) -> NoReturn:
-    """End this process at once, whatever its threads wait for; a terminal has its cursor back, which a bar hides."""
+    """Exit at once, without waiting for threads; restore the terminal cursor, which a progress bar hides."""
     if os.isatty(2):
         with suppress(OSError):
             os.write(2, SHOW_CURSOR)

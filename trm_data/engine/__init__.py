@@ -1,1 +1,1 @@
-"""Where the independent tasks of a build run."""
+"""Engines that run the independent tasks of a build."""

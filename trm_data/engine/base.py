@@ -1,7 +1,7 @@
-"""What runs the tasks of a build: processes of this machine (`engine.local`) or a Ray cluster (`engine.ray`).
+"""Engine of a build: runs its tasks on processes of this machine (`engine.local`) or a Ray cluster (`engine.ray`).
 
-A task is a picklable callable and an item; results come back in the order of the items, whatever ran where. So
-the rows of a dataset do not depend on the engine.
+A task is a picklable callable and an item. Results come back in the order of the items, wherever they ran. So the
+rows of a dataset do not depend on the engine.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ class Engine(Protocol):
         *,
         brief: bool = False,
     ) -> list[R]:
-        """`task` of every item, in the order of `items`; `done` is told of each result as it comes.
+        """Run `task` on every item; return the results in the order of `items`, and pass each to `done` as it comes.
 
         `brief`: all items together take less time than starting a worker. The first error ends the run: tasks that
-        have not started are dropped, then it is raised.
+        have not started are cancelled, then the error is raised.
         """
         ...
 
     def prepare(self, warm: str) -> None:
-        """Get ready to run tasks, while the caller does other things.
+        """Prepare to run tasks, while the caller does other work.
 
         Args:
-            warm: Module that runs the kernels which the tasks need; empty if there is none.
+            warm: Module that compiles or loads the kernels for the tasks; empty if there is none.
         """
         ...
 
     def close(self) -> None:
-        """Give back what was started; another `run` starts it again."""
+        """Release processes and connections; another `run` starts them again."""
         ...
 
 
 def slices(count: int, workers: int, *, smallest: int = 512) -> list[tuple[int, int]]:
-    """Cut `count` items into even ranges, a few for each worker, none smaller than `smallest` but the last."""
+    """Cut `count` items into equal ranges, a few for each worker, none smaller than `smallest` except the last."""
     size = max(smallest, -(-count // (4 * workers)))
     return [(start, min(start + size, count)) for start in range(0, count, size)]

@@ -1,7 +1,7 @@
 """Run the tasks of a build on processes of this machine.
 
-Workers are forked from a server process (`multiprocessing`'s forkserver) that has no threads and, once `prepare` was
-called, has imported what tasks need, kernels included: so one starts safely, in some hundredths of a second.
+Workers are forked from a server process (`multiprocessing`'s forkserver) that has no threads. After `prepare` it has
+also imported what tasks need, kernels included. So a worker starts safely, in some hundredths of a second.
 """
 
 from __future__ import annotations
@@ -56,29 +56,29 @@ _starting = threading.Lock()
 
 
 def default_workers() -> int:
-    """One worker for each core that this process may use."""
+    """Return one worker for each core that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def number_of_workers(asked: int | None) -> int:
-    """The number asked for, else one for each core."""
+    """Return the requested number, else one for each core."""
     if asked is not None and asked < 1:
         raise SpecError(f"--workers {asked}: expected at least 1")
     return default_workers() if asked is None else asked
 
 
 class LocalEngine:
-    """Processes of this machine; this process alone with one worker, or where it is a daemon and may start none.
+    """Engine on processes of this machine. With one worker, or in a daemon process, tasks run in this process.
 
-    Tasks and items are pickled, so what they are made of must come from modules, not from the running script.
+    Tasks and items are pickled, so their types must come from modules, not from the running script.
 
     Args:
         workers: Processes; one for each core if None.
 
     Raises:
-        SpecError: Fewer than one.
+        SpecError: Fewer than one worker.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -90,9 +90,9 @@ class LocalEngine:
         return self.workers == 1 or multiprocessing.current_process().daemon
 
     def prepare(self, warm: str) -> None:
-        """Start the server of the workers, which imports the module `warm` while this process does other things.
+        """Start the server of the workers, which imports the module `warm` while this process does other work.
 
-        There is one for the life of this process: where it runs already, nothing changes.
+        There is one server for the life of this process; if it runs already, nothing changes.
         """
         if not self._alone:
             _start_server(warm)
@@ -107,7 +107,7 @@ class LocalEngine:
     ) -> list[R]:
         """Run tasks on worker processes.
 
-        What is brief runs in this process until there are workers; an error ends them at once.
+        Brief tasks run in this process until there are workers. An error ends the workers at once.
         """
         if self._alone or (self._pool is None and (brief or len(items) <= 1)):
             return [_told(task(item), done) for item in items]
@@ -142,7 +142,7 @@ class LocalEngine:
 def _watched(
     futures: Sequence[Future[R]], workers_now: Callable[[], list[BaseProcess]]
 ) -> Generator[Future[R], None, None]:
-    """Futures as they end, as long as some worker does something."""
+    """Yield futures as they end; raise ScarceError if no worker makes progress."""
     waiting: set[Future[R]] = set(futures)
     before, still, most_still = -1.0, 0, STILL_LOOKS + _looks_for_bucket()
     while waiting:
@@ -163,14 +163,14 @@ def _watched(
 
 
 def _looks_for_bucket() -> int:
-    """Looks by which a bucket is waited for longer than usual."""
+    """Return the number of extra polls while workers may wait for a bucket."""
     from trm_data.storage.gcs import patience_beyond_usual_s
 
     return math.ceil(patience_beyond_usual_s() / LOOK_S)
 
 
 def _computed_s(process: int | None) -> float:
-    """Seconds of processor time that a process has taken; 0 where the system does not say."""
+    """Return the CPU seconds that a process has used; 0 if the system does not tell."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -179,12 +179,12 @@ def _computed_s(process: int | None) -> float:
 
 
 class _Pool:
-    """Worker processes, and a pipe on which they are told to end at once."""
+    """Worker processes, and a pipe that tells them to exit at once."""
 
     def __init__(self, workers: int) -> None:
         _start_server()
         context = _Context()
-        # The first start waits for the server; an interrupt meanwhile does no harm to this process.
+        # The first start waits for the server; an interrupt meanwhile does not harm this process.
         first = context.Process(target=_nothing)
         try:
             first.start()
@@ -206,21 +206,21 @@ class _Pool:
         return [self._executor.submit(task, item) for item in items]
 
     def workers(self) -> list[BaseProcess]:
-        """The processes that work now."""
+        """Return the current worker processes."""
         processes: dict[int, BaseProcess] | None = getattr(self._executor, "_processes", None)
         return list((processes or {}).values())
 
     def end(self, *, at_once: bool) -> None:
         if at_once:
-            self._telling.send_bytes(b"end")  # nobody reads it, so every worker sees it
-        with suppress(RuntimeError):  # its thread could not be started, so there is nothing to wait for
+            self._telling.send_bytes(b"end")  # never read, so every worker sees it
+        with suppress(RuntimeError):  # its thread could not start, so there is nothing to wait for
             self._executor.shutdown(wait=True, cancel_futures=True)
         self._telling.close()
         self._told.close()
 
 
 class _Process(ForkServerProcess):
-    """A process that does not run the script again that runs in this one."""
+    """A process that does not run the main script of this process again."""
 
     @override
     def start(self) -> None:
@@ -229,7 +229,7 @@ class _Process(ForkServerProcess):
 
 
 def _nothing() -> None:
-    """What a process does that is only started to see that it can be."""
+    """Do nothing: target of a process that only tests whether processes can start."""
 
 
 class _Context(ForkServerContext):
@@ -237,15 +237,15 @@ class _Context(ForkServerContext):
 
 
 def _begin_work(environment: dict[str, str], told: Connection) -> None:
-    """Give this worker the environment of the process that it works for, and end it with that process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that gives out the tasks
+    """Give this worker the environment of the parent process, and end it with that process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent process
     os.environ.clear()
     os.environ.update(environment)
     threading.Thread(target=_end_when_told, args=(told,), daemon=True).start()
 
 
 def _end_when_told(told: Connection) -> None:
-    """End at once when the process that gives out the tasks says so, or has ended itself."""
+    """Exit at once when the parent process says so, or has ended."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([told, parent.sentinel])
@@ -253,13 +253,13 @@ def _end_when_told(told: Connection) -> None:
 
 
 def _start_server(warm: str = "") -> None:
-    """Start the process that workers are forked from, unless it runs.
+    """Start the forkserver process, unless it runs.
 
     Args:
-        warm: Module that it imports as well.
+        warm: Extra module for it to import.
     """
-    # The server ignores Ctrl-C only once it has imported its modules, so it is started with it blocked. Its start would
-    # unblock it, where it has to start the tracker of resources first.
+    # The server ignores Ctrl-C only after it has imported its modules, so SIGINT is blocked while it starts. The
+    # resource tracker must run first, because starting it together with the server would unblock SIGINT.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -283,7 +283,7 @@ def _start_server(warm: str = "") -> None:
 
 @contextmanager
 def _no_script() -> Generator[None, None, None]:
-    """Keep new processes from learning which script runs in this one."""
+    """Hide the main script of this process from new processes."""
     with _starting:
         main = sys.modules["__main__"]
         before = {name: getattr(main, name, None) for name in ("__spec__", "__file__")}
@@ -301,7 +301,7 @@ def _no_script() -> Generator[None, None, None]:
 
 @contextmanager
 def _environment(variables: dict[str, str]) -> Generator[None, None, None]:
-    """Environment variables for processes that are started meanwhile."""
+    """Set environment variables for processes started within the block."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:

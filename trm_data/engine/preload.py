@@ -1,7 +1,8 @@
 """Imports of the server process that forks workers; it ends with its parent.
 
-`multiprocessing`'s server looks for its end only between requests, but here kernels may be compiled for a minute: a
-build that is interrupted meanwhile would leave it at work, with its output open. Imported by the server alone.
+`multiprocessing`'s server checks for its parent's end only between requests, but here compiling kernels may take a
+minute. If the build were interrupted meanwhile, the server would keep running, with its output open. Only the server
+imports this module.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ LOOK_S = 0.2
 
 
 def _import_all() -> None:
-    """Import the modules; look for the parent meanwhile, with a timer, for a server that forks has no threads."""
+    """Import the modules, and poll for the parent with a timer, because a server that forks must have no threads."""
     parent = int(os.environ[PARENT])
 
     def look(signum: int, frame: FrameType | None) -> None:
@@ -28,13 +29,13 @@ def _import_all() -> None:
             os._exit(1)
 
     before = signal.signal(signal.SIGALRM, look)
-    gc.disable()  # it would look through what is imported again and again
+    gc.disable()  # it would scan the imported objects again and again
     signal.setitimer(signal.ITIMER_REAL, LOOK_S, LOOK_S)
     try:
         for module in os.environ[MODULES].split(","):
             importlib.import_module(module)
     finally:
-        gc.freeze()  # so that it leaves alone what forked workers share
+        gc.freeze()  # so that it does not touch memory shared with forked workers
         gc.enable()
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)

@@ -1,7 +1,7 @@
 """Run the tasks of a build on a Ray cluster (the extra `ray`): every node must reach the root.
 
-Joins the cluster at `RAY_ADDRESS`, or starts one on this machine. A task that a lost node had is run again
-elsewhere; tasks write whole files under final names or nothing, so running one twice does no harm.
+Join the cluster at `RAY_ADDRESS`, or start one on this machine. Tasks of a lost node run again elsewhere. A task
+writes complete files under final names or nothing, so running it twice is safe.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class RayEngine:
     """A Ray cluster.
 
     Args:
-        workers: Tasks at a time; all cores of the cluster if None.
+        workers: Concurrent tasks; all cores of the cluster if None.
 
     Raises:
-        SpecError: The extra is missing, no cluster can be joined, or fewer than one worker.
+        SpecError: The extra is missing, no cluster can be joined, or there is less than one worker.
     """
 
     def __init__(self, workers: int | None = None) -> None:
@@ -42,7 +42,7 @@ class RayEngine:
         address = os.environ.get("RAY_ADDRESS")
         if not ray.is_initialized():
             try:
-                # Without an address Ray would join whatever cluster was last started here, even a dead one.
+                # Without an address Ray would join the last cluster started here, even a dead one.
                 ray.init(address=address or "local", log_to_driver=False, logging_level=logging.ERROR)
             except (ConnectionError, RuntimeError, ValueError) as error:
                 raise SpecError(f"--engine ray: no cluster at RAY_ADDRESS={address} ({error})") from error
@@ -58,7 +58,7 @@ class RayEngine:
         *,
         brief: bool = False,
     ) -> list[R]:
-        """Run tasks on the cluster, some more at a time than there are cores; how brief they are changes nothing."""
+        """Run tasks on the cluster, and submit a few more than it has cores; `brief` has no effect."""
         from ray import exceptions
 
         ray = self._ray
@@ -91,10 +91,10 @@ class RayEngine:
         return [cast(R, results[position]) for position in range(len(items))]
 
     def prepare(self, warm: str) -> None:
-        """Nodes import what a task needs when they run it."""
+        """Do nothing: nodes import what a task needs when they run it."""
 
     def close(self) -> None:
-        """Leave a cluster of others running; a cluster started here ends with this process."""
+        """Do nothing: a joined cluster stays; a cluster started here ends with this process."""
 
 
 def _apply(task: Callable[[T], R], item: T) -> R:

@@ -1,6 +1,6 @@
 """One dataset of a mixture: its ranges of tokens and identifiers, and padding to the longest rows.
 
-Imports neither kernels nor loaders, so that the record of a run can hold it.
+This module imports neither kernels nor loaders, so that the record of a run can contain a `Component`.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ class Component:
 
     Attributes:
         dataset: Its name.
-        kind: Of its puzzles.
+        kind: Kind of its puzzles.
         content_digest: Digest of its rows.
         identifiers_digest: Digest of the names of its identifiers.
         sequence_length: Cells of its own rows.
-        vocabulary_size: Its own tokens, PAD included.
-        num_identifiers: Its own identifiers, the blank one included.
-        token_offset: Added to its tokens, PAD aside.
+        vocabulary_size: Number of its own tokens, PAD included.
+        num_identifiers: Number of its own identifiers, the blank one included.
+        token_offset: Added to its tokens, except PAD.
         identifier_offset: Added to its identifiers.
     """
 
@@ -50,7 +50,7 @@ class Component:
     identifier_offset: int = 0
 
     def encode(self, batch: Batch, sequence_length: int) -> Batch:
-        """Rows of the dataset, with labels or without, as rows of the mixture, which have this many cells."""
+        """Convert rows of the dataset, with or without labels, to rows of the mixture, with `sequence_length` cells."""
         import numpy as np
 
         padding = ((0, 0), (0, sequence_length - self.sequence_length))
@@ -64,7 +64,7 @@ class Component:
         return {**batch, **tokens, "puzzle_identifiers": identifiers.astype(np.int32)}
 
     def decode(self, tokens: NDArray[np.integer]) -> NDArray[np.uint8]:
-        """Tokens [..., S] of the mixture as tokens of the dataset, padding cut off; those of other datasets are PAD."""
+        """Convert tokens [..., S] of the mixture to tokens of the dataset, without padding; other tokens become PAD."""
         import numpy as np
 
         own = tokens[..., : self.sequence_length].astype(np.int32) - self.token_offset
@@ -72,7 +72,7 @@ class Component:
 
 
 def component_of(manifest: Manifest) -> Component:
-    """A dataset before it has a place in a mixture."""
+    """Return the component of a dataset, without offsets."""
     return Component(
         dataset=manifest.name,
         kind=manifest.kind,
@@ -85,7 +85,7 @@ def component_of(manifest: Manifest) -> Component:
 
 
 def place(components: Sequence[Component]) -> tuple[Component, ...]:
-    """Give every dataset of a mixture its offsets, in order; those of one kind and vocabulary share their tokens."""
+    """Assign the offsets of all datasets, in order; those of one kind and vocabulary share their tokens."""
     ranges: dict[tuple[str, int], int] = {}
     placed: list[Component] = []
     vocabulary, identifiers = 1, 0
@@ -106,15 +106,15 @@ def place(components: Sequence[Component]) -> tuple[Component, ...]:
 
 
 def vocabulary_of(components: Sequence[Component]) -> int:
-    """Tokens of a mixture, PAD included."""
+    """Return the number of tokens of a mixture, PAD included."""
     return max(each.token_offset + each.vocabulary_size for each in components)
 
 
 def identifiers_of(components: Sequence[Component]) -> int:
-    """Puzzle identifiers of a mixture."""
+    """Return the number of puzzle identifiers of a mixture."""
     return sum(each.num_identifiers for each in components)
 
 
 def digest_of_all(digests: Sequence[str]) -> str:
-    """One digest for those of several datasets, in order."""
+    """Return one digest over the digests of several datasets, in order."""
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()

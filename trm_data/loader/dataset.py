@@ -1,7 +1,7 @@
-"""Opens one split of a built dataset and checks it against its manifest.
+"""Open one split of a built dataset and check it against its manifest.
 
-Stored rows stay in memory while they fit a budget; a larger split is decoded once into a file under the root's
-cache and mapped, so the processes of a machine share it (`loader.stored`). A virtual dataset holds its base puzzles
+Stored rows stay in memory if they fit a budget. A larger split is decoded once into a file under the root's cache
+and memory-mapped, so the processes of a machine share it (`loader.stored`). A virtual dataset stores its base puzzles
 and computes its rows (`loader.virtual`).
 """
 
@@ -31,7 +31,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, repr=False)
 class Puzzle:
-    """One example, drawn.
+    """One example as drawings.
 
     Attributes:
         puzzle: The input.
@@ -45,7 +45,7 @@ class Puzzle:
         return self.puzzle.text()
 
     def _repr_html_(self) -> str:
-        """In a notebook: both, side by side."""
+        """Show puzzle and solution side by side in a notebook."""
         from trm_data.show.picture import svg_row
 
         return svg_row([("given", self.puzzle), ("solution", self.solution)])
@@ -53,13 +53,13 @@ class Puzzle:
 
 @dataclass(frozen=True)
 class Dataset:
-    """One split, opened. N rows of S cells: `dataset[i]` is a row, `dataset[a:b]` a batch, a walk gives every row.
+    """One opened split of N rows of S cells: `dataset[i]` is a row, `dataset[a:b]` a batch, iteration gives every row.
 
     Attributes:
         manifest: The manifest of the whole dataset.
-        split: Which split.
-        groups: Where each group's rows are.
-        reader: Where rows come from.
+        split: The split.
+        groups: Row ranges of the groups.
+        reader: Reads the rows.
     """
 
     manifest: Manifest
@@ -78,7 +78,7 @@ class Dataset:
         )
 
     def _repr_html_(self) -> str:
-        """In a notebook: the dataset's splits."""
+        """Show the dataset's splits in a notebook."""
         from trm_data.card import summary_html
 
         return summary_html(self.manifest)
@@ -88,10 +88,10 @@ class Dataset:
     @overload
     def __getitem__(self, index: slice | Sequence[int] | NDArray[np.integer]) -> Batch: ...
     def __getitem__(self, index: SupportsIndex | slice | Sequence[int] | NDArray[np.integer]) -> Row | Batch:
-        """A row by its number, or the batch of a slice or of a list of numbers; negative ones count from the end.
+        """Return a row by its number, or the batch of a slice or a list of numbers; negative ones count from the end.
 
         Raises:
-            IndexError: There is no such row, or the numbers are no whole ones.
+            IndexError: There is no such row, or the numbers are not integers.
         """
         if isinstance(index, str):
             raise IndexError(f"{index!r}: {self._instead_of(index)}")
@@ -113,27 +113,27 @@ class Dataset:
         return self.read(np.where(rows < 0, rows + len(self), rows) if rows.ndim else rows)
 
     def __iter__(self) -> Iterator[Row]:
-        """Every row in order."""
+        """Yield every row in order."""
         for begin in range(0, len(self), READ_AT_ONCE):
             batch = self[begin : begin + READ_AT_ONCE]
             for row in range(len(batch["inputs"])):
                 yield {name: column[row] for name, column in batch.items()}
 
     def _instead_of(self, name: str) -> str:
-        """The way on for whoever asks for a name in place of a row."""
+        """Return the hint for a name used as a row index."""
         if name in SPLITS:
             return f"this is the split {self.split!r} of {self.name}; open_dataset(name, split={name!r}) opens it"
         return f"rows are found by their numbers; dataset[:100][{name!r}] is a column of some of them"
 
     def _counted(self, row: int) -> int:
-        """A row's number from 0; negative ones count from the end."""
+        """Return a row's number from 0; negative ones count from the end."""
         whole_number("row", row)
         if not -len(self) <= row < len(self):
             raise IndexError(f"row {row}: {self.name} has {len(self):,} in {self.split}, from 0")
         return row % len(self)
 
     def puzzle(self, row: int) -> Puzzle:
-        """One row, drawn: as text, and as a picture in a notebook.
+        """Return one row as drawings: text, or a picture in a notebook.
 
         Raises:
             IndexError: There is no such row.
@@ -153,7 +153,7 @@ class Dataset:
 
     @property
     def virtual(self) -> bool:
-        """Whether augmented rows are computed when they are asked for."""
+        """Whether augmented rows are computed on demand."""
         return self.manifest.virtual
 
     @property
@@ -163,7 +163,7 @@ class Dataset:
 
     @property
     def vocabulary_size(self) -> int:
-        """Tokens, PAD included."""
+        """Number of tokens, PAD included."""
         return self.manifest.vocabulary_size
 
     @property
@@ -187,14 +187,14 @@ class Dataset:
         return self.groups.epoch_examples
 
     def gather(self, picks: Picks) -> Batch:
-        """These rows as a batch."""
+        """Return the picked rows as a batch."""
         return self.reader.gather(picks, None)
 
     def read(self, rows: NDArray[np.int64]) -> Batch:
-        """The rows of these numbers as a batch.
+        """Return the rows with these numbers as a batch.
 
         Raises:
-            IndexError: There is no such row, or the numbers are no whole ones.
+            IndexError: There is no such row, or the numbers are not integers.
         """
         given = np.asarray(rows)
         if given.ndim != 1 or (given.size and not np.issubdtype(given.dtype, np.integer)):
@@ -206,10 +206,10 @@ class Dataset:
 
 
 def whole_number(what: str, value: object) -> int:
-    """A place in a sequence, of whatever counts as a whole number.
+    """Return an index as an int, from any type with `__index__`.
 
     Raises:
-        IndexError: It is none; `what` says of what.
+        IndexError: It is not an integer; `what` names the index in the message.
     """
     if not isinstance(value, SupportsIndex):
         raise IndexError(f"{what} {value!r}: expected a whole number")
@@ -227,9 +227,9 @@ def open_dataset(
 
     Args:
         name: A built dataset (`trm-data list`).
-        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
+        root: Root folder, `gs://bucket/prefix`, a layout or a store; default: `$TRM_ROOT`, else `./trm`.
         split: `train`, `validation` or `test`.
-        budget_bytes: Decoded rows above this are mapped from a file instead of held in memory.
+        budget_bytes: Larger splits are memory-mapped from a file instead of held in memory.
 
     Raises:
         DatasetNotFoundError: There is no such dataset.

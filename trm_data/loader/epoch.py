@@ -1,4 +1,4 @@
-"""One epoch in order that ends: every row of a split once, as batches; what other frameworks take as their own data."""
+"""One finite epoch: every row of a split once, in order, as batches; an input for other frameworks."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from trm_data.loader.source import check_types
 
 @dataclass(frozen=True)
 class Epoch:
-    """Batches of all rows of a split, in order: a sequence, so it may be walked again and asked for its i-th batch.
+    """Batches of all rows of a split, in order: a sequence, which can be iterated repeatedly and indexed by batch.
 
     Attributes:
         dataset: The split.
-        batch_size: Rows of a batch; the last one may have fewer.
+        batch_size: Rows of a batch; the last batch may have fewer.
         drop_last: Leave out a last batch with fewer rows.
     """
 
@@ -32,7 +32,7 @@ class Epoch:
         return rows // self.batch_size if self.drop_last else -(-rows // self.batch_size)
 
     def __getitem__(self, index: int) -> Batch:
-        number = range(len(self))[whole_number("batch", index)]  # IndexError as of any sequence
+        number = range(len(self))[whole_number("batch", index)]  # IndexError, as for any sequence
         begin = number * self.batch_size
         return self.dataset.read(np.arange(begin, min(begin + self.batch_size, len(self.dataset))))
 
@@ -41,12 +41,12 @@ class Epoch:
 
 
 def epoch(dataset: Dataset, batch_size: int, *, drop_last: bool = False) -> Epoch:
-    """Every row of a split once, in order, as batches; it ends, and may be walked again.
+    """Return every row of a split once, in order, as batches; finite, and can be iterated repeatedly.
 
         for batch in trm_data.epoch(dataset, 256):
-            batch["inputs"]            # uint8 [256, S]; the last batch has what is left
+            batch["inputs"]            # uint8 [256, S]; the last batch has the remaining rows
 
-    Training reads from `make_loader` instead: shuffled, without end, the same on any number of hosts.
+    For training use `make_loader` instead: shuffled, endless, and the same on any number of hosts.
 
     Args:
         dataset: An opened split.
@@ -54,7 +54,7 @@ def epoch(dataset: Dataset, batch_size: int, *, drop_last: bool = False) -> Epoc
         drop_last: Leave out a last batch with fewer rows.
 
     Raises:
-        SpecError: A batch size below 1 or not whole, or a name in place of a dataset.
+        SpecError: The batch size is below 1 or not an integer, or `dataset` is a name.
     """
     check_types(dataset, batch_size=batch_size)
     if batch_size < 1:

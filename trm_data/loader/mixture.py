@@ -2,15 +2,15 @@
 
 Input: opened datasets and weights. Output: batches with a column `tasks`, through the same `make_loader`.
 
-Tokens: PAD is 0 for all; behind it every kind has a range of its own (datasets of one kind and vocabulary share it),
-so a token means the same in every batch. Rows are padded with PAD to the longest sequence. Identifiers: every dataset
-has a range of its own, its blank identifier included. Tasks: the position of the dataset in the mixture.
+Tokens: PAD is 0 for all. Every kind has its own range after it (datasets of one kind and vocabulary share a range),
+so a token has the same meaning in every batch. Rows are padded with PAD to the longest sequence. Identifiers: every
+dataset has its own range, its blank identifier included. Tasks: the position of the dataset in the mixture.
 
-Order: of n slots the first half of the datasets fills its share, rounded, and the second half the others; each half is
-divided likewise, down to single datasets. So what a dataset has filled never falls as n grows, and any window of slots
-holds its share within ceil(log2 D) slots of D datasets (one slot for two), whatever the window's length. Which slots
-of a batch those are is a keyed shuffle. Each dataset's own stream is that of training on it alone. So a batch is a pure
-function of (datasets, weights, seed, batch size, step), for any number of hosts.
+Order: the first half of the datasets fills its share of n slots, rounded, and the second half fills the rest. Each
+half is divided the same way, down to single datasets. So the number of slots of a dataset never falls as n grows. Any
+window of slots holds its share within ceil(log2 D) slots of D datasets (one slot for two), whatever its length. A keyed
+shuffle chooses the slots within a batch. Each dataset's stream equals that of training on it alone. So a batch is a
+pure function of (datasets, weights, seed, batch size, step), for any number of hosts.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Mixture:
 
     Attributes:
         datasets: The datasets; their position is the task id.
-        weights: Share of the slots of each, adding up to 1.
-        components: Where the rows of each are among those of all.
-        sequence_length: Cells S of a row: those of the longest.
+        weights: Share of the slots of each dataset; they add up to 1.
+        components: Token and identifier ranges of each dataset.
+        sequence_length: Cells S of a row: those of the longest sequence.
     """
 
     datasets: tuple[Dataset, ...]
@@ -53,37 +53,37 @@ class Mixture:
 
     @property
     def token_offsets(self) -> tuple[int, ...]:
-        """What is added to the tokens of each dataset, PAD aside."""
+        """Offsets added to the tokens of each dataset, except PAD."""
         return tuple(each.token_offset for each in self.components)
 
     @property
     def identifier_offsets(self) -> tuple[int, ...]:
-        """What is added to the puzzle identifiers of each."""
+        """Offsets added to the puzzle identifiers of each dataset."""
         return tuple(each.identifier_offset for each in self.components)
 
     @property
     def vocabulary_size(self) -> int:
-        """Tokens of all, PAD included."""
+        """Number of tokens of all datasets, PAD included."""
         return vocabulary_of(self.components)
 
     @property
     def num_identifiers(self) -> int:
-        """Rows of the puzzle-embedding table of all."""
+        """Rows of the puzzle-embedding table for all datasets."""
         return identifiers_of(self.components)
 
     @property
     def epoch_examples(self) -> int:
-        """Slots in which every dataset has gone through at least one epoch of its own."""
+        """Number of slots after which every dataset has completed at least one epoch."""
         pairs = zip(self.datasets, self.weights, strict=True)
         return max(math.ceil(dataset.epoch_examples / weight) for dataset, weight in pairs)
 
     def filled(self, slots: int) -> NDArray[np.int64]:
-        """How many of the first `slots` slots of the stream each dataset fills, int64 [D]."""
+        """Return the number of the first `slots` slots of the stream that each dataset fills, int64 [D]."""
         return np.array(_divided(slots, self.weights), np.int64)
 
 
 def _divided(slots: int, weights: tuple[Fraction, ...]) -> list[int]:
-    """`slots` divided in proportion, half by half; no part falls as `slots` grows."""
+    """Divide `slots` in proportion, half by half; no part falls as `slots` grows."""
     if len(weights) == 1:
         return [slots]
     middle = len(weights) // 2
@@ -93,13 +93,13 @@ def _divided(slots: int, weights: tuple[Fraction, ...]) -> list[int]:
 
 
 def make_mixture(datasets: Mapping[Dataset, float] | list[tuple[Dataset, float]]) -> Mixture:
-    """A mixture of opened datasets.
+    """Return a mixture of opened datasets.
 
     Args:
         datasets: Datasets and their weights, any positive numbers.
 
     Raises:
-        SpecError: No dataset, a weight that is not positive, or more than 256 tokens.
+        SpecError: There is no dataset, a weight is not positive, or there are more than 256 tokens.
     """
     pairs = list(datasets.items()) if isinstance(datasets, Mapping) else list(datasets)
     if not pairs:
@@ -131,13 +131,13 @@ def open_mixture(
 
     Args:
         weights: Names of built datasets and their weights.
-        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
+        root: Root folder, `gs://bucket/prefix`, a layout or a store; default: `$TRM_ROOT`, else `./trm`.
         split: `train`, `validation` or `test`.
-        budget_bytes: Memory for decoded rows of all of them together.
+        budget_bytes: Memory for the decoded rows of all datasets together.
 
     Raises:
         DatasetNotFoundError: There is no such dataset.
-        SpecError: A weight that is not positive, or a split that a dataset does not have.
+        SpecError: A weight is not positive, or a dataset does not have the split.
         CorruptDatasetError: A file is missing or changed.
     """
     if not isinstance(weights, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -152,11 +152,11 @@ def open_mixture(
 
 @dataclass(frozen=True)
 class EncodedSplit:
-    """A split of one dataset of a mixture, whose rows are read as rows of the mixture.
+    """A split of one dataset, whose rows are read as rows of the mixture.
 
     Attributes:
         dataset: The split.
-        component: Where its rows are in the mixture.
+        component: Its token and identifier ranges in the mixture.
         sequence_length: Cells of the mixture's rows.
     """
 
@@ -168,16 +168,16 @@ class EncodedSplit:
         return len(self.dataset)
 
     def read(self, rows: NDArray[np.int64]) -> Batch:
-        """The rows of these numbers as a batch."""
+        """Return the rows with these numbers as a batch."""
         return self.component.encode(self.dataset.read(rows), self.sequence_length)
 
 
 @dataclass
 class MixturePlan:
-    """The batches of a mixture, slot by slot.
+    """Batches of a mixture, computed slot by slot.
 
     Args:
-        mixture: What is mixed.
+        mixture: The mixture.
         seed: Any number from 0 to 2^63 - 1.
         global_batch_size: Slots of a batch, over all hosts.
     """
@@ -192,12 +192,12 @@ class MixturePlan:
         ]
 
     def batch(self, step: int, start: int, stop: int) -> Batch:
-        """The slots `start` to `stop` of the global batch at `step`."""
+        """Return the slots `start` to `stop` of the global batch at `step`."""
         mixture = self.mixture
         size = self.global_batch_size
         before, after = mixture.filled(step * size), mixture.filled((step + 1) * size)
         counts = after - before
-        # Slot order[j] holds the j-th example, counted through the datasets one after the other.
+        # Slot order[j] holds the j-th example, counted through the datasets one after another.
         order = shuffled(self.seed, Purpose.MIXTURE, step, 0, size)
         place = np.empty(size, np.int64)
         place[order] = np.arange(size)

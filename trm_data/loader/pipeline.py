@@ -20,25 +20,25 @@ PREFETCHED_BATCHES = 16
 
 
 class ReadsRows(Protocol):
-    """A split, or whatever gives rows like one."""
+    """A split, or another source of rows."""
 
     def __len__(self) -> int:
-        """Rows there are."""
+        """Return the number of rows."""
         ...
 
     def read(self, rows: NDArray[np.int64]) -> Batch:
-        """Arrays that begin with the rows asked for."""
+        """Return arrays that begin with the requested rows."""
         ...
 
 
 class BatchLoader:
-    """An endless iterator over the batches of one host. Its whole state is `step`.
+    """An endless iterator over the batches of one host. `step` is its whole state.
 
-    Close it (or use it as a context) when done: prefetching threads would keep a process from ending.
+    Close it, or use it in a `with` block: open prefetch threads would keep the process from exiting.
 
     Attributes:
-        step: Step of the batch that `next` returns next.
-        dataset: What it reads.
+        step: Step of the next batch.
+        dataset: The dataset or mixture it reads.
     """
 
     def __init__(self, source: BatchSource, threads: int = READ_THREADS) -> None:
@@ -85,25 +85,25 @@ def make_loader(
     start_step: int = 0,
     threads: int = READ_THREADS,
 ) -> BatchLoader:
-    """A loader of this host's slice of every global batch, from `start_step` on.
+    """Return a loader of this host's slice of every global batch, from `start_step` on.
 
-    The slices of all hosts, put together in order, are the batch that one host would see.
+    The slices of all hosts, concatenated in order, are the batch that a single host would see.
 
     Args:
         dataset: An opened split, or a mixture of several (`open_mixture`).
         global_batch_size: Slots of a batch, over all hosts; a multiple of `process_count`.
-        seed: Decides order and augmentations.
-        process_index: This host.
-        process_count: Hosts.
-        start_step: Step of the first batch; resuming at t continues exactly.
-        threads: Threads that gather ahead; 0 gathers when asked.
+        seed: Determines order and augmentations.
+        process_index: Index of this host.
+        process_count: Number of hosts.
+        start_step: Step of the first batch; starting at t resumes the stream exactly.
+        threads: Prefetch threads; 0 gathers each batch on demand.
 
     Returns:
         An iterator over dicts of `inputs` uint8 [b, S], `labels` uint8 [b, S] and `puzzle_identifiers` int32
-        [b], with b = global_batch_size / process_count; of a mixture also `tasks` int32 [b].
+        [b], with b = global_batch_size / process_count; for a mixture also `tasks` int32 [b].
 
     Raises:
-        SpecError: A batch size, host or step that cannot be.
+        SpecError: A batch size, host or step is invalid.
     """
     source = BatchSource(
         dataset,
@@ -124,14 +124,14 @@ def evaluation_batches(
     process_index: int = 0,
     process_count: int = 1,
 ) -> Iterator[tuple[Batch, NDArray[np.int64]]]:
-    """Every row once, in order; the last batch is padded with rows whose labels are all PAD.
+    """Yield every row once, in order; the last batch is padded with rows whose labels are all PAD.
 
     Args:
-        dataset: An opened split, or what reads like one.
+        dataset: An opened split, or another source of rows.
         batch_size: Rows of every batch, over all hosts; a multiple of `process_count`.
-        rows: Which rows; None is all of them.
-        process_index: This host.
-        process_count: Hosts; each gets its slice of every batch, also where only padding is left for it.
+        rows: Row numbers; None is all of them.
+        process_index: Index of this host.
+        process_count: Number of hosts; each gets its slice of every batch, even if it is only padding.
 
     Yields:
         This host's slice of a batch, and the rows that its first slots hold.
@@ -148,6 +148,6 @@ def evaluation_batches(
 
 
 def _padded(values: np.ndarray, batch_size: int) -> np.ndarray:
-    """`values` with rows of zeros (PAD, the blank identifier) after them."""
+    """Append rows of zeros (PAD, the blank identifier) to `values`."""
     padding = np.zeros((batch_size - len(values), *values.shape[1:]), values.dtype)
     return np.concatenate([values, padding])

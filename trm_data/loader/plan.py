@@ -1,8 +1,8 @@
-"""Which rows the global batch of a step holds: a pure function of (dataset, seed, batch size, step).
+"""Rows of the global batch of a step: a pure function of (dataset, seed, batch size, step).
 
 Epoch: the groups are shuffled, one augmentation of each is drawn, its examples follow in random order. The
-epochs make one endless stream of examples; step t takes its positions t * B to (t + 1) * B, so nothing is
-lost at a seam, any host can compute its slice, and the whole state of a loader is the integer t.
+epochs form one endless stream of examples; step t takes its positions t * B to (t + 1) * B. So no example is lost
+between epochs, any host can compute its slice, and the whole state of a loader is the integer t.
 Source: the TRM paper and its published code.
 """
 
@@ -28,7 +28,7 @@ class BatchPlan:
     """The stream of examples of one dataset and seed.
 
     Args:
-        groups: Where the rows of each group are.
+        groups: Row ranges of the groups.
         seed: Any number from 0 to 2^63 - 1.
         global_batch_size: Slots of a batch, over all hosts.
     """
@@ -44,15 +44,15 @@ class BatchPlan:
         return self.groups.epoch_examples
 
     def picks(self, step: int, start: int, stop: int) -> Picks:
-        """What each of the slots `start` to `stop` of the global batch at `step` holds."""
+        """Return the picks for the slots `start` to `stop` of the global batch at `step`."""
         return self.stream(step * self.global_batch_size + start, stop - start)
 
     def rows(self, step: int, start: int, stop: int) -> NDArray[np.int64]:
-        """Row of the dataset for each of the slots `start` to `stop` of the global batch at `step`."""
+        """Return the row numbers for the slots `start` to `stop` of the global batch at `step`."""
         return self.groups.rows(self.picks(step, start, stop))
 
     def stream(self, first: int, count: int) -> Picks:
-        """The examples `first` to `first + count - 1` of the endless stream."""
+        """Return the examples `first` to `first + count - 1` of the endless stream."""
         out = np.empty((3, count), np.int64)
         filled = 0
         while filled < count:
@@ -73,7 +73,7 @@ class BatchPlan:
         return Picks(*out)
 
     def _order(self, epoch: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Groups of an epoch in their order, and where the examples of each end; the last epochs are kept."""
+        """Return the group order of an epoch, and where the examples of each group end; the last epochs are cached."""
         found = self._orders.get(epoch)
         if found is None:
             order = shuffled(self.seed, Purpose.EPOCH_ORDER, epoch, 0, len(self.groups.first_rows))
@@ -95,7 +95,7 @@ def _fill(
     offset: Any,
     out: NDArray[np.int64],
 ) -> None:
-    """Group, augmentation and example of the examples from `offset` of an epoch on; `out` is [3, N]."""
+    """Write group, augmentation and example of the examples from `offset` of an epoch on; `out` is [3, N]."""
     stream = np.empty(STREAM_WORDS, np.uint64)
     place = np.searchsorted(ends, offset, side="right")
     filled = 0

@@ -17,7 +17,7 @@ Batch = dict[str, NDArray[np.uint8] | NDArray[np.int32]]
 
 @dataclass(frozen=True)
 class Picks:
-    """Which rows: N of them.
+    """Selection of N rows.
 
     Attributes:
         groups: Group of each, int64 [N].
@@ -33,18 +33,18 @@ class Picks:
         return len(self.groups)
 
     def take(self, keep: NDArray[np.int64]) -> Picks:
-        """Those at the positions `keep`."""
+        """Return the picks at the positions `keep`."""
         return Picks(self.groups[keep], self.augmentations[keep], self.examples[keep])
 
 
 @dataclass(frozen=True)
 class GroupTable:
-    """Where the rows of each group lie. G groups.
+    """Row ranges of G groups.
 
     Attributes:
         first_rows: First row, int64 [G].
-        num_augmentations: Augmentations, the original included, int64 [G].
-        num_examples: Examples of each augmentation (the same for all of a group's), int64 [G].
+        num_augmentations: Number of augmentations, the original included, int64 [G].
+        num_examples: Examples of each augmentation (equal for all augmentations of a group), int64 [G].
     """
 
     first_rows: NDArray[np.int64]
@@ -57,20 +57,20 @@ class GroupTable:
         return int(self.num_examples.sum())
 
     def rows(self, picks: Picks) -> NDArray[np.int64]:
-        """Row of each pick, int64 [N]."""
+        """Return the row number of each pick, int64 [N]."""
         offsets = picks.augmentations * self.num_examples[picks.groups] + picks.examples
         return self.first_rows[picks.groups] + offsets
 
     def picks(self, rows: NDArray[np.int64]) -> Picks:
-        """The inverse of `rows`."""
+        """Return the pick of each row number; the inverse of `rows`."""
         groups = np.searchsorted(self.first_rows, rows, side="right") - 1
         augmentations, examples = np.divmod(rows - self.first_rows[groups], self.num_examples[groups])
         return Picks(groups, augmentations, examples)
 
 
 class RowReader(Protocol):
-    """Where the rows of a dataset come from."""
+    """Reader of a dataset's rows."""
 
     def gather(self, picks: Picks, rows: NDArray[np.int64] | None) -> Batch:
-        """These rows as a batch; `rows` are their numbers where the caller knows them."""
+        """Return the picked rows as a batch; `rows` are their numbers if the caller knows them."""
         ...

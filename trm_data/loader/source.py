@@ -22,7 +22,7 @@ class BatchSource:
     """Random access to the batches of a dataset or a mixture of datasets, for one host.
 
     Raises:
-        SpecError: A batch size, host or step that cannot be.
+        SpecError: A batch size, host or step is invalid.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class BatchSource:
 
 
 def check_types(dataset: object, **whole_numbers: object) -> None:
-    """Say what a type checker would, to those who run none."""
+    """Check argument types at run time, for users without a type checker."""
     if isinstance(dataset, str | PathLike):
         raise SpecError(
             f"dataset {dataset!r}: is a name, not an opened dataset. Open it: "

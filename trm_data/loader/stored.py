@@ -1,7 +1,7 @@
-"""The rows of a stored dataset: in memory while they fit a budget, else mapped from decoded files.
+"""Rows of a stored dataset: in memory if they fit a budget, else memory-mapped from decoded files.
 
-The decoded files lie under the root's cache, named by the split's digest; the first process writes them, the others
-of the machine share them.
+The decoded files are under the root's cache, named by the split's digest. The first process writes them, and the
+other processes of the machine share them.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from trm_data.storage.root import DatasetFolder
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Decoded rows. N rows of S cells.
+    """N decoded rows of S cells.
 
     Attributes:
-        rows: All of them, in memory or mapped.
-        groups: Where each group's rows are.
+        rows: All rows, in memory or memory-mapped.
+        groups: Row ranges of the groups.
     """
 
     rows: Rows
     groups: GroupTable
 
     def gather(self, picks: Picks, rows: NDArray[np.int64] | None) -> Batch:
-        """Copy rows, of picks where their numbers are not known."""
+        """Copy rows into a batch; compute the row numbers from the picks if they are not given."""
         if rows is None:
             rows = self.groups.rows(picks)
         shape = (len(rows), self.rows.inputs.shape[1])
@@ -72,7 +72,7 @@ def _gather(
 def open_stored(
     folder: DatasetFolder, manifest: Manifest, split: Split, budget_bytes: int
 ) -> tuple[GroupTable, StoredRows]:
-    """The rows of a split, checked against the manifest."""
+    """Return the rows of a split, checked against the manifest."""
     entry = manifest.splits[split]
     row_bytes = 2 * manifest.sequence_length + 16
     if entry.num_examples * row_bytes <= budget_bytes:
@@ -85,7 +85,7 @@ def open_stored(
 
 
 def _read_shards(folder: DatasetFolder, manifest: Manifest, entry: SplitEntry) -> Iterator[Rows]:
-    """Rows of each shard, whose file is checked before."""
+    """Yield the rows of each shard, after checking its file."""
     for shard in entry.shards:
         yield read_rows(
             folder.open(shard),
@@ -106,7 +106,7 @@ def _check_digest(
 
 
 def _group_table(rows: Rows, what: str) -> GroupTable:
-    """Where each group lies; checks that every augmentation of a group has as many examples."""
+    """Return the row ranges of the groups, and check that all augmentations of a group have equally many examples."""
     new_group = np.concatenate([[True], np.diff(rows.groups) != 0])
     first_rows = np.flatnonzero(new_group)
     sizes = np.diff(np.append(first_rows, len(rows)))
@@ -129,10 +129,9 @@ _COLUMNS = (*_CELLS, "puzzle_identifiers", "groups", "augmentations", "examples"
 
 
 def _mapped_rows(folder: DatasetFolder, manifest: Manifest, entry: SplitEntry, split: str) -> Rows:
-    """Rows mapped from decoded files named by the split's digest, which the first process writes.
+    """Memory-map rows from decoded files named by the split's digest, which the first process writes.
 
-    The shards are checked at every opening, as for resident rows; decoded files whose bytes are not those that
-    were written are decoded again.
+    The shards are checked at every opening, as for rows in memory. Decoded files with wrong bytes are decoded again.
     """
     for shard in entry.shards:
         folder.open(shard)
@@ -149,7 +148,7 @@ def _mapped_rows(folder: DatasetFolder, manifest: Manifest, entry: SplitEntry, s
 
 
 def _noted(complete: Path) -> object:
-    """What was noted of the decoded files when they were whole; None where there is no such note."""
+    """Return the recorded digests of the complete decoded files, or None if there is no readable record."""
     try:
         return parse_json(complete.read_bytes())
     except (OSError, ValueError):
@@ -157,7 +156,7 @@ def _noted(complete: Path) -> object:
 
 
 def _file_digests(folder: Path) -> dict[str, str]:
-    """sha256 of each decoded file that is there."""
+    """Return the sha256 of each existing decoded file."""
     paths = [folder / f"{column}.npy" for column in _COLUMNS]
     return {path.name: file_sha256(path) for path in paths if path.is_file()}
 
@@ -165,7 +164,7 @@ def _file_digests(folder: Path) -> dict[str, str]:
 def _decode_to_files(
     folder: DatasetFolder, manifest: Manifest, entry: SplitEntry, split: str, decoded: Path
 ) -> None:
-    """Decode shard by shard, so that memory holds one shard at a time."""
+    """Decode shard by shard, to hold only one shard in memory."""
     count = entry.num_examples
     cells = (count, manifest.sequence_length)
     files = {

@@ -1,7 +1,7 @@
-"""The rows of a virtual dataset: base puzzles in memory, augmentations computed when a batch asks for them.
+"""Rows of a virtual dataset: base puzzles in memory, augmentations computed on demand.
 
-The same augmenter makes them as in a stored build, so the batches are those of the stored dataset, bit for bit.
-Disk and memory hold base puzzles only, however many augmentations there are.
+The same augmenter as in a stored build makes the rows, so the batches equal those of the stored dataset, bit for bit.
+Disk and memory hold only base puzzles, however many augmentations there are.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class VirtualRows:
     """Computed rows.
 
     Attributes:
-        augmenter: Makes them.
-        augmentations: Which augmentations each group has.
+        augmenter: Computes the rows.
+        augmentations: Augmentations of each group.
         first_identifiers: Identifier of each group's original, int32 [G].
-        identifier_each: Whether every augmentation has an identifier of its own.
+        identifier_each: Whether every augmentation has its own identifier.
         sequence_length: Cells S of a row.
     """
 
@@ -42,7 +42,7 @@ class VirtualRows:
     sequence_length: int
 
     def gather(self, picks: Picks, rows: NDArray[np.int64] | None) -> Batch:
-        """Augment base puzzles; rows are not looked at, since picks say the same."""
+        """Augment base puzzles; `rows` is ignored, because the picks have the same information."""
         shape = (len(picks), self.sequence_length)
         inputs, labels = np.empty(shape, np.uint8), np.empty(shape, np.uint8)
         ks = self.augmentations.ks(picks.groups, picks.augmentations)
@@ -54,7 +54,7 @@ class VirtualRows:
 
 
 def open_virtual(folder: DatasetFolder, manifest: Manifest, split: Split) -> tuple[GroupTable, VirtualRows]:
-    """The base puzzles of a split and what augments them."""
+    """Return the base puzzles of a split and their augmenter."""
     rows = Rows.concatenate(
         [
             read_rows(

@@ -1,8 +1,8 @@
-"""The content digest: a hash over the decoded rows in order, whatever the files they lie in.
+"""The content digest: a hash over the decoded rows in order, independent of the files that store them.
 
-Each group is hashed on its own (so that shards can be written in any order, by anyone); a split's digest is
-the hash over its groups' hashes in group order; the dataset's is the hash over its splits. Compression,
-block size, shard size and library versions do not enter.
+Each group is hashed separately, so that shards can be written in any order, by any process. A split's digest is the
+hash over its groups' hashes in group order; the dataset's is the hash over its splits. Compression, block size, shard
+size and library versions do not affect it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ GROUP_DIGEST_BYTES = 16
 
 
 def group_digests(rows: Rows) -> bytes:
-    """Concatenated 16-byte digests of the whole groups that `rows` consists of, in order."""
+    """Return the concatenated 16-byte digests of the complete groups in `rows`, in order."""
     if not len(rows):
         return b""
     boundaries = np.flatnonzero(np.diff(rows.groups)) + 1
@@ -35,13 +35,13 @@ def group_digests(rows: Rows) -> bytes:
 
 
 def split_digest(sequence_length: int, digests: Iterable[bytes], *, virtual: str = "") -> str:
-    """Digest of a split from its shards' group digests, in shard order.
+    """Return the digest of a split from its shards' group digests, in shard order.
 
     Args:
         sequence_length: Cells of a row.
         digests: Concatenated group digests of each shard.
-        virtual: Where augmentations are computed and not stored, the digest of the specification that says
-            which; the digests are then those of the base puzzles.
+        virtual: For a virtual dataset, the digest of the specification that defines the augmentations; `digests` then
+            covers the base puzzles. Empty for stored augmentations.
     """
     digest = hashlib.sha256(f"rows of {sequence_length} cells\n".encode())
     if virtual:
@@ -52,7 +52,7 @@ def split_digest(sequence_length: int, digests: Iterable[bytes], *, virtual: str
 
 
 def content_digest(splits: Mapping[str, str]) -> str:
-    """Digest of a dataset from the digests of its splits."""
+    """Return the digest of a dataset from the digests of its splits."""
     digest = hashlib.sha256()
     for split in sorted(splits):
         digest.update(f"{split} {splits[split]}\n".encode())

@@ -8,15 +8,15 @@ SUFFIX = ".array_record"
 
 
 def shard_name(split: str, shard: int, num_shards: int) -> str:
-    """File name of one shard."""
+    """Return the file name of one shard."""
     return f"{split}-{shard:05d}-of-{num_shards:05d}{SUFFIX}"
 
 
 def sidecar_name(shard: str) -> str:
-    """File name of the small JSON beside a shard that says it is whole."""
+    """Return the file name of a shard's sidecar, the small JSON file that marks the shard as complete."""
     return f"{shard}.json"
 
 
 def sidecar_path(shard: Path) -> Path:
-    """Path of a shard's sidecar."""
+    """Return the path of a shard's sidecar."""
     return shard.with_name(sidecar_name(shard.name))

@@ -1,6 +1,6 @@
-"""Read a shard back into rows, after checking that it is the file its manifest names.
+"""Read a shard into rows, after checking that it is the file named in its manifest.
 
-A missing path does not make ArrayRecord raise, and nothing in it counts rows: every check is here.
+ArrayRecord does not raise an error for a missing path and does not count rows, so all checks are here.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ BLOCK_BYTES, BLOCK_HEADER_BYTES, CHUNK_HEADER_BYTES = 65_536, 24, 40
 
 
 class RowsMemory:
-    """Memory for the rows of one large shard after the other: pages that the system has given are filled again."""
+    """Reusable memory for the rows of large shards: pages already allocated are filled again."""
 
     def __init__(self) -> None:
         self._rows: Rows | None = None
 
     def rows(self, num_examples: int, sequence_length: int) -> Rows:
-        """Arrays of this many rows, in the memory of the last ones."""
+        """Return arrays of this many rows, in the memory of the previous ones."""
         rows = self._rows
         if rows is None or len(rows) < num_examples or rows.inputs.shape[1] != sequence_length:
             self._rows = None  # before there are two
@@ -50,14 +50,14 @@ def read_rows(
     num_examples: int,
     memory: RowsMemory | None = None,
 ) -> Rows:
-    """All rows of a shard.
+    """Return all rows of a shard.
 
     Args:
         path: The shard.
         sequence_length: Cells of a row.
-        num_records: Records that it should have.
-        num_examples: Rows that it should have.
-        memory: Where the rows of a large shard (`LARGE_CELLS`) are put; those that were before are gone.
+        num_records: Expected number of records.
+        num_examples: Expected number of rows.
+        memory: Memory for the rows of a large shard (`LARGE_CELLS`), which overwrites the previous rows in it.
     """
     decoder = BlockDecoder(sequence_length)
     _check_sizes(path, num_records, num_examples, sequence_length)
@@ -79,15 +79,15 @@ def read_rows(
 
 
 def _check_sizes(path: Path, num_records: int, num_examples: int, sequence_length: int) -> None:
-    """Refuse a shard whose records decompress to more than its rows take, before any of them is decompressed.
+    """Reject a shard whose records decompress to more bytes than its rows need, before decompressing any.
 
-    The header of each Riegeli chunk says it, and the decoder refuses a chunk of another size
+    The header of each Riegeli chunk states the size, and the decoder rejects a chunk of another size
     (github.com/google/riegeli/blob/master/doc/riegeli_records_file_format.md).
     """
     row_bytes = 2 * sequence_length + 4 * 4
     most = BLOCK_EXAMPLES * row_bytes + FRAME_BYTES
     left = num_examples * row_bytes + num_records * FRAME_BYTES + FOOTER_BYTES
-    for decoded_bytes in _decoded_sizes(path):  # a record each, and the index
+    for decoded_bytes in _decoded_sizes(path):  # one chunk for each record, and one for the index
         left -= decoded_bytes
         if left < 0 or decoded_bytes > max(most, FOOTER_BYTES):
             raise CorruptDatasetError(
@@ -97,7 +97,7 @@ def _check_sizes(path: Path, num_records: int, num_examples: int, sequence_lengt
 
 
 def _decoded_sizes(path: Path) -> Iterator[int]:
-    """Bytes of each chunk of a file, as its header says; none of a file that cannot be read: the reader says why."""
+    """Yield the decoded size of each chunk from its header; stop at unreadable data, which the reader reports."""
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             begin = 0
@@ -105,13 +105,13 @@ def _decoded_sizes(path: Path) -> Iterator[int]:
                 _, data_bytes, _, kind_and_count, decoded_bytes = struct.unpack("<5Q", header)
                 yield decoded_bytes
                 end = _after(begin, CHUNK_HEADER_BYTES + data_bytes)
-                begin = max(end, _after(begin, kind_and_count >> 8))  # at least a byte a record
+                begin = max(end, _after(begin, kind_and_count >> 8))  # at least one byte for each record
     except (OSError, ValueError):
         return
 
 
 def _chunk_header(content: mmap.mmap, begin: int) -> bytes:
-    """The header of the chunk that begins there, without headers of blocks in it; shorter at the end of the file."""
+    """Return the header of the chunk at `begin`, without block headers inside it; shorter at the end of the file."""
     found, at = b"", begin
     while len(found) < CHUNK_HEADER_BYTES and at < len(content):
         at += BLOCK_HEADER_BYTES * (at % BLOCK_BYTES == 0)
@@ -121,7 +121,7 @@ def _chunk_header(content: mmap.mmap, begin: int) -> bytes:
 
 
 def _after(begin: int, count: int) -> int:
-    """Where this many bytes from there end, with the headers of blocks among them."""
+    """Return the offset after `count` bytes from `begin`, including the block headers in between."""
     usable = BLOCK_BYTES - BLOCK_HEADER_BYTES
     return begin + count + BLOCK_HEADER_BYTES * ((count + (begin + usable - 1) % BLOCK_BYTES) // usable)
 
@@ -129,7 +129,7 @@ def _after(begin: int, count: int) -> int:
 def _filled(
     path: Path, blocks: Iterator[Rows], num_examples: int, sequence_length: int, memory: RowsMemory
 ) -> tuple[Rows, int]:
-    """Arrays of `num_examples` rows with those of the blocks in them, and how many these have."""
+    """Copy the blocks into arrays of `num_examples` rows; return the arrays and the number of rows in the blocks."""
     try:
         rows = memory.rows(num_examples, sequence_length)
     except (MemoryError, ValueError) as error:
@@ -146,7 +146,7 @@ def _filled(
 
 
 def _records(reader: Any, num_records: int, *, large: bool) -> Iterator[bytes]:
-    """All records, of a large shard some at a time: their memory is used again, which then counts for more."""
+    """Yield all records; read a large shard a few records at a time, so that their memory is reused."""
     if not large:
         yield from reader.read_all()
         return
@@ -155,7 +155,7 @@ def _records(reader: Any, num_records: int, *, large: bool) -> Iterator[bytes]:
 
 
 def read_block(path: Path, record: int, *, sequence_length: int) -> Rows:
-    """One block of a shard that was checked before."""
+    """Return one block of a shard that was already checked."""
     with _opened(path) as reader:
         if not 0 <= record < reader.num_records():
             raise CorruptDatasetError(f"{path}: has no record {record}")
@@ -164,7 +164,6 @@ def read_block(path: Path, record: int, *, sequence_length: int) -> Rows:
 
 
 def _decoded(path: Path, decoder: BlockDecoder, record: bytes) -> Rows:
-    """The rows of a record."""
     try:
         rows = decoder.decode(record)
     except CorruptDatasetError as error:
@@ -179,7 +178,7 @@ def _decoded(path: Path, decoder: BlockDecoder, record: bytes) -> Rows:
 
 @contextmanager
 def _opened(path: Path) -> Generator[Any, None, None]:
-    """ArrayRecord's reader of a file; whatever it says against the file, when it is closed too, is one error."""
+    """Open a file with ArrayRecord; convert its errors, also those at closing, to CorruptDatasetError."""
     from array_record.python.array_record_module import ArrayRecordReader
 
     check_threads()
@@ -191,5 +190,5 @@ def _opened(path: Path) -> Generator[Any, None, None]:
     except (RuntimeError, ValueError, IndexError) as error:
         raise CorruptDatasetError(f"{path}: cannot be read ({error})") from error
     finally:
-        with suppress(RuntimeError, ValueError):  # it says again what it said before
+        with suppress(RuntimeError, ValueError):  # it repeats the earlier error
             reader.close()

@@ -1,4 +1,4 @@
-"""Checks that ArrayRecord can start its threads; otherwise a reader hangs and a writer aborts."""
+"""Check that ArrayRecord can start its threads; otherwise a reader hangs and a writer aborts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MARGIN = 8
 
 @cache
 def check_threads() -> None:
-    """Start as many threads as a reader does, once a process, before it opens its first shard, and end them."""
+    """Check once per process, before the first shard is opened, that as many threads as a reader needs can start."""
     ended = threading.Event()
     started: list[threading.Thread] = []
     try:

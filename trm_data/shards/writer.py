@@ -1,6 +1,6 @@
-"""Write one shard of whole groups: temporary name, close, check, rename, sidecar.
+"""Write one shard of whole groups: temporary file, close, check, rename, sidecar.
 
-Input: a stream of `Rows`, each holding whole groups. Output: the shard, and its sidecar as `ShardInfo`.
+Input: a stream of `Rows`, each with whole groups. Output: the shard, and its sidecar as `ShardInfo`.
 Neighbours: `trm_data.building.shard_job` calls `write_shard`, `reader` reads what was written.
 """
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ShardInfo:
-    """What is known of a whole shard; its sidecar holds it as JSON."""
+    """Metadata of a complete shard; its sidecar stores it as JSON."""
 
     file: str
     sha256: str
@@ -55,18 +55,18 @@ class ShardInfo:
     """Digest of the specification that the shard was built for."""
 
     def group_digest_bytes(self) -> bytes:
-        """The concatenated group digests."""
+        """Return the concatenated group digests."""
         return base64.b64decode(self.group_digests)
 
 
 def write_shard(
     path: Path, parts: Iterable[Rows], *, sequence_length: int, spec_digest: str, first_group: int
 ) -> ShardInfo:
-    """Write one shard, so that it is there whole or not at all.
+    """Write one shard atomically.
 
     Args:
         path: Final name of the shard.
-        parts: Rows in group order; a group is never divided between two parts.
+        parts: Rows in group order; a group is never split between two parts.
         sequence_length: Cells of a row.
         spec_digest: Digest of the specification that is being built.
         first_group: Group of the first row.
@@ -96,10 +96,10 @@ def write_shard(
 
 
 def _write_records(path: Path, parts: Iterable[Rows], sequence_length: int) -> tuple[int, int, bytes]:
-    """Write all blocks; returns the number of records and examples and the group digests."""
+    """Write all blocks; return the numbers of records and examples, and the group digests."""
     from array_record.python.array_record_module import ArrayRecordWriter
 
-    check_threads()  # without them a writer ends the process when it closes
+    check_threads()  # without these threads a writer aborts the process when it closes
     encoder = BlockEncoder(sequence_length)
     writer = _on_disk(ArrayRecordWriter, str(path), WRITER_OPTIONS)
     num_records = num_examples = 0
@@ -110,7 +110,7 @@ def _write_records(path: Path, parts: Iterable[Rows], sequence_length: int) -> t
             digests.append(group_digests(part))
             num_examples += len(part)
             begin = 0
-            if rest is not None:  # only as many rows are copied as fill the block
+            if rest is not None:  # copy only the rows that fill the block
                 begin = min(BLOCK_EXAMPLES - len(rest), len(part))
                 rest = Rows.concatenate([rest, part.slice(0, begin)])
                 if len(rest) < BLOCK_EXAMPLES:
@@ -132,7 +132,7 @@ def _write_records(path: Path, parts: Iterable[Rows], sequence_length: int) -> t
 
 
 def _on_disk(action: Callable[..., T], *arguments: object) -> T:
-    """Call ArrayRecord, which reports a full disk as ValueError or RuntimeError; it becomes an OSError."""
+    """Call ArrayRecord, and convert its ValueError or RuntimeError for a full disk to an OSError."""
     try:
         return action(*arguments)
     except (RuntimeError, ValueError) as error:
@@ -140,7 +140,7 @@ def _on_disk(action: Callable[..., T], *arguments: object) -> T:
 
 
 def _check_written(path: Path, num_records: int) -> None:
-    """A writer that lost bytes still closes, so the file is opened and counted before it gets its name."""
+    """Open the file and count its records before it gets its name: a writer that lost bytes closes without an error."""
     from array_record.python.array_record_module import ArrayRecordReader
 
     reader = ArrayRecordReader(str(path))
@@ -153,13 +153,13 @@ def _check_written(path: Path, num_records: int) -> None:
 
 
 def sidecar_to_bytes(info: ShardInfo) -> bytes:
-    """The sidecar file of a shard."""
+    """Return the content of the sidecar file of a shard."""
     value = {"sidecar_version": SIDECAR_VERSION, **asdict(info)}
     return json_bytes({**value, "digest": hashlib.sha256(canonical_json(value)).hexdigest()})
 
 
 def sidecar_from_bytes(content: bytes) -> ShardInfo | None:
-    """Inverse of `sidecar_to_bytes`; None where this version cannot read it, or it is not what was written."""
+    """Parse a sidecar, the inverse of `sidecar_to_bytes`; return None if it was changed or has an unknown version."""
     try:
         info = _info(content)
         return info if sidecar_to_bytes(info) == content else None
@@ -168,7 +168,7 @@ def sidecar_from_bytes(content: bytes) -> ShardInfo | None:
 
 
 def sidecar_problem(content: bytes, expected: ShardInfo) -> str:
-    """What is wrong with a sidecar, of any version; empty if it says what is expected."""
+    """Describe what is wrong with a sidecar, of any version; empty if it matches `expected`."""
     try:
         info = _info(content)
         changed = parse_json(content)["sidecar_version"] != 1 and sidecar_to_bytes(info) != content
@@ -187,7 +187,7 @@ def _info(content: bytes) -> ShardInfo:
 
 
 def read_sidecar(shard: Path) -> ShardInfo | None:
-    """The sidecar of a shard, or None where there is none that this version can read."""
+    """Return the sidecar of a shard, or None if there is none that this version can read."""
     try:
         return sidecar_from_bytes(sidecar_path(shard).read_bytes())
     except FileNotFoundError:
@@ -195,7 +195,7 @@ def read_sidecar(shard: Path) -> ShardInfo | None:
 
 
 def whole_shard(path: Path, spec_digest: str) -> ShardInfo | None:
-    """What is known of a shard that is already there, whole, for this specification; else None."""
+    """Return the sidecar of a complete existing shard for this specification, else None."""
     info = read_sidecar(path)
     if info is None or info.spec_digest != spec_digest or not path.is_file():
         return None

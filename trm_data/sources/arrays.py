@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from trm_data.errors import SourceError
 from trm_data.sources.unpack import check_size
 
-# What numpy and zipfile raise on files that are cut, changed or made up.
+# Errors that numpy and zipfile raise for truncated, damaged or forged files.
 _BROKEN = (
     ValueError,
     OSError,
@@ -37,7 +37,7 @@ _BROKEN = (
 
 
 def load_npy(path: Path, shown: str = "") -> NDArray[Any]:
-    """An array of integers, mapped from its file, which messages call `shown`."""
+    """Memory-map an array of integers from a file, which messages call `shown`."""
     shown = shown or str(path)
     try:
         with warnings.catch_warnings():
@@ -54,7 +54,7 @@ def load_npy(path: Path, shown: str = "") -> NDArray[Any]:
 
 
 def names_in_npz(path: Path, shown: str) -> list[str]:
-    """Names of the arrays."""
+    """Return the names of the arrays."""
     try:
         with zipfile.ZipFile(path) as file:
             names = file.namelist()
@@ -70,7 +70,7 @@ def names_in_npz(path: Path, shown: str) -> list[str]:
 def load_npz(
     path: Path, names: tuple[str, ...], shown: str, *, texts: bool = False
 ) -> dict[str, NDArray[Any]]:
-    """Arrays of integers, and of texts where they are allowed, by name."""
+    """Read arrays of integers, and of texts if `texts`, by name."""
     arrays: dict[str, NDArray[Any]] = {}
     if not zipfile.is_zipfile(path):
         raise SourceError(f"{shown}: is not an npz file")

@@ -1,8 +1,8 @@
-"""Opening a source: its specification, its bytes and their digest.
+"""Open a source: its specification, its bytes and their digest.
 
-A source is written as `FORMS` says: `generated`, `csv:PATH`, `hf`, `kaggle:DIR` and so on, where PATH is local or any
-fsspec URL (`gs://...`, `https://...`). Remote files are copied to a temporary local file once, then read like local
-ones.
+`FORMS` lists how to write a source: `generated`, `csv:PATH`, `hf`, `kaggle:DIR` and so on, where PATH is local or any
+fsspec URL (`gs://...`, `https://...`). Remote files are first copied to a temporary local file, then read like local
+files.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class SourceRef:
-    """A source as the user names it."""
+    """A source as given by the user."""
 
     kind: SourceKind
     path: str = ""
@@ -67,11 +67,11 @@ class SourceRef:
 
     @property
     def is_here(self) -> bool:
-        """Whether it is a file or a folder on this machine."""
+        """Whether the source is a file or a folder on this machine."""
         return self.kind in FOLDERS or (self.kind in FILES and "://" not in self.path)
 
     def may_be(self, there: SourceSpec) -> bool:
-        """Whether it may be what a dataset was built from, as far as its name says."""
+        """Return whether a dataset with the source `there` may have been built from this one, judged by name."""
         if self.kind == "hf":
             revision = self.path.partition("@")[2]
             named = there.name.startswith(f"{self.repository or SUDOKU_EXTREME}/")
@@ -91,18 +91,18 @@ class SourceRef:
 
     @property
     def name(self) -> str:
-        """The file's own name, without its folder."""
+        """The file name without its folder."""
         return without_credentials(self.path).rstrip("/").rsplit("/", 1)[-1]
 
     @property
     def stem(self) -> str:
-        """The name without its endings, of a repository with its owner, in characters of a dataset's name."""
+        """The name without extensions, in characters of a dataset name; for a repository, with its owner."""
         name = self.repository or self.name.split(".")[0]
         return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-") or self.kind
 
     @property
     def repository(self) -> str:
-        """On the Hugging Face hub; empty for the published one, and for other kinds of source."""
+        """Repository on the Hugging Face hub; empty for the default repository, and for other kinds of source."""
         return self.path.partition("@")[0] if self.kind == "hf" else ""
 
 
@@ -121,16 +121,16 @@ FORMS: dict[str, str] = {
 def parse_source(
     text: str, option: str = "--source", allowed: Sequence[str] = tuple(FORMS), *, columns: str = ""
 ) -> SourceRef:
-    """A `SourceRef` from what follows `--source`.
+    """Parse the value of `--source` into a `SourceRef`.
 
     Args:
-        text: What the user wrote.
+        text: The user's text.
         option: The option's name, for messages.
-        allowed: Kinds of source that fit the kind of puzzle.
-        columns: What the user calls its columns, if it has any.
+        allowed: Kinds of source allowed for the kind of puzzle.
+        columns: Column names given by the user, if any.
 
     Raises:
-        SpecError: Not one of the forms that are allowed.
+        SpecError: The text is not one of the allowed forms.
     """
     kind, separator, path = text.partition(":")
     if kind in allowed:
@@ -162,7 +162,7 @@ def parse_source(
 
 
 def _exists(text: str) -> bool:
-    """Whether there is a file or folder of this name."""
+    """Return whether a file or folder with this name exists."""
     try:
         return bool(text) and Path(text).expanduser().exists()
     except (OSError, ValueError, RuntimeError):  # a text that can be no path
@@ -170,10 +170,10 @@ def _exists(text: str) -> bool:
 
 
 def guess_kind(path: str, columns: str = "") -> str:
-    """What a file on this machine holds; empty where there is no such file.
+    """Return the kind of content of a local file; empty if there is no such file.
 
-    By its ending, else by its first line: a file with columns has a header, and so has one whose `columns` are named;
-    a text that has one too is read by it.
+    The extension decides, else the first line: a CSV file has a header, or its `columns` are named. A text file with a
+    header is also read as CSV.
     """
     try:
         file = Path(path).expanduser()
@@ -198,7 +198,7 @@ def guess_kind(path: str, columns: str = "") -> str:
 
 
 def check_folder(ref: SourceRef) -> None:
-    """Raise where a source is a folder that is not there."""
+    """Raise SourceError if a source is a folder that does not exist."""
     if ref.kind in FOLDERS and not Path(ref.path).expanduser().is_dir():
         raise SourceError(f"{ref.kind}:{ref.path}: no such folder")
 
@@ -208,10 +208,10 @@ class LocalSource:
     """A source whose bytes are on this machine.
 
     Attributes:
-        spec: What goes into the dataset's specification.
-        shown: How messages name it (`file:line: ...`): what the user typed.
-        path: Where its bytes are; None for `generated`.
-        licence: Licence as its publisher states it, if known.
+        spec: Source entry of the dataset's specification.
+        shown: Name in messages (`file:line: ...`), as typed by the user.
+        path: Path of its bytes; None for `generated`.
+        licence: Licence as stated by its publisher, if known.
     """
 
     spec: SourceSpec
@@ -221,7 +221,7 @@ class LocalSource:
 
     @contextmanager
     def open_text(self) -> Generator[IO[str], None, None]:
-        """The source as text, decompressed; UTF-8, or UTF-16 with a byte order mark, as spreadsheets write it."""
+        """Open the source as decompressed text: UTF-8, or UTF-16 with a byte order mark, as spreadsheets write."""
         assert self.path is not None
         with open_bytes(self.path, self.shown) as stream:
             text = stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(cast(Any, stream))
@@ -240,7 +240,7 @@ class Sources:
 
 @contextmanager
 def open_sources(source: SourceRef, test_source: SourceRef | None) -> Generator[Sources, None, None]:
-    """Make both sources readable here, for as long as the context lasts.
+    """Make both sources readable on this machine within the context.
 
     Raises:
         SourceError: One does not exist or cannot be fetched.
@@ -257,7 +257,7 @@ def open_sources(source: SourceRef, test_source: SourceRef | None) -> Generator[
 def fetch_source(
     ref: SourceRef, *, split: Literal["train", "test"] = "train"
 ) -> Generator[LocalSource, None, None]:
-    """Make a source readable here, for as long as the context lasts."""
+    """Make a source readable on this machine within the context."""
     if ref.kind == "generated":
         yield LocalSource(SourceSpec(kind="generated"))
         return
@@ -289,7 +289,7 @@ def fetch_source(
 
 @contextmanager
 def standard_input(spec: SourceSpec) -> Generator[LocalSource, None, None]:
-    """What is piped in, copied to a temporary file for as long as the context lasts; its kind is guessed."""
+    """Copy stdin to a temporary file for the duration of the context, and guess its kind."""
     data = sys.stdin.buffer.read(ALWAYS_READ + 1) if sys.stdin is not None else b""
     if not data:
         raise SourceError("standard input: is empty")
@@ -304,7 +304,7 @@ def standard_input(spec: SourceSpec) -> Generator[LocalSource, None, None]:
 
 @contextmanager
 def _local_file(path: str) -> Generator[Path, None, None]:
-    """The file itself, or a temporary copy of a remote one."""
+    """Yield the file itself, or a temporary copy of a remote file."""
     if "://" not in path:
         local = Path(path).expanduser()
         if local.is_dir():
@@ -328,7 +328,7 @@ def _local_file(path: str) -> Generator[Path, None, None]:
 
 @contextmanager
 def open_bytes(path: Path, shown: str) -> Generator[IO[bytes], None, None]:
-    """Bytes of a file, decompressed where its first bytes say gzip, bzip2, xz or zstd, whatever its name."""
+    """Open a file, and decompress it if its first bytes indicate gzip, bzip2, xz or zstd, whatever its name."""
     kind = find_magic(path)
     if kind == "zip":
         raise SourceError(

@@ -1,4 +1,4 @@
-"""Cells that a column of text states as a JSON list of numbers, or a list of such lists: the rows of a grid."""
+"""Cells that a text column gives as a JSON list of numbers, or as a list of such lists: the rows of a grid."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ MOST_CHARACTERS = 1 << 20
 
 
 def is_json(text: str) -> bool:
-    """Whether cells are stated so."""
+    """Return whether a text is such a JSON list."""
     return text.startswith("[")
 
 
 def json_cells(text: str) -> list[Any]:
-    """The numbers, as the list or the lists that they stand in."""
+    """Parse the list, or list of lists, of numbers."""
     allowed = "a list of integers, or a list of such lists"
     if len(text) > MOST_CHARACTERS:
         raise ValueError(f"{len(text):,} characters: expected {MOST_CHARACTERS:,}")
@@ -29,13 +29,13 @@ def json_cells(text: str) -> list[Any]:
 
 
 def flat_cells(text: str) -> list[int]:
-    """The numbers one after the other."""
+    """Parse the numbers into one flat list."""
     found = json_cells(text)
     return [cell for row in found for cell in row] if isinstance(found[0], list) else found
 
 
 def _numbers(value: object) -> bool:
-    """Whether it is a list of integers, and not empty."""
+    """Return whether a value is a nonempty list of integers."""
     return (
         isinstance(value, list) and bool(value) and all(type(cell) is int for cell in cast(list[Any], value))
     )

@@ -1,6 +1,6 @@
 """Column names and separators of CSV sources.
 
-Neighbours: `sources.rows` reads the rows under them, `sources.base` tells by them what a file holds.
+Neighbours: `sources.rows` reads the rows under them, `sources.base` detects CSV files by them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ EXCEL_SEPARATORS = tuple(f"sep={mark}".strip() for mark in SEPARATORS)
 
 
 def find_separator(header: str, named: Mapping[str, str] | None = None) -> str:
-    """What separates the columns of a header, one of which has the puzzles; empty where none has."""
+    """Return the separator of a header that has a column of puzzles; empty if there is no such column."""
     for mark in SEPARATORS:
         columns = next(csv.reader([header], delimiter=mark), [])
         if any(name.strip().lower() in _names("question", named) for name in columns):
@@ -39,7 +39,7 @@ def find_separator(header: str, named: Mapping[str, str] | None = None) -> str:
 
 
 def separator_of(header: str, wanted: Sequence[str]) -> str:
-    """What separates the columns of a header that has all of these; a comma where nothing makes it so."""
+    """Return the separator of a header that has all wanted columns; a comma if no separator gives them."""
     for mark in SEPARATORS:
         if set(wanted) <= set(next(csv.reader([header], delimiter=mark), [])):
             return mark
@@ -47,7 +47,7 @@ def separator_of(header: str, wanted: Sequence[str]) -> str:
 
 
 def find_columns(header: Sequence[str], named: Mapping[str, str] | None, shown: str) -> dict[str, int]:
-    """Where the columns stand that are read, by what they are."""
+    """Return the positions of the columns to read, by their meaning."""
     found = [name.strip().lower() for name in header]
     at: dict[str, int] = {}
     for column in COLUMN_NAMES:
@@ -61,23 +61,23 @@ def find_columns(header: Sequence[str], named: Mapping[str, str] | None, shown: 
 
 
 def no_column(name: str, header: Sequence[str]) -> str:
-    """What there is not, the closest name, and those that there are."""
+    """Return a message with the missing column, the closest name, and the existing columns."""
     close = closest(name, header)
     meant = f"; did you mean {close!r}?" if close is not None else ""
     return f"has no column {name!r}{meant} (found {', '.join(header)})"
 
 
 def looks_like_cells(header: Sequence[str]) -> bool:
-    """Whether what stands where names of columns are expected is a puzzle: the file has no header."""
+    """Return whether the header line contains a puzzle, so that the file has no header."""
     return any(len(name) >= LEAST_CELLS and CELLS.fullmatch(name) for name in map(str.strip, header))
 
 
 def parse_columns(text: str, columns: Sequence[str] = tuple(COLUMN_NAMES)) -> dict[str, str]:
-    """Names of columns in a file, by what they are, of `question=NAME,answer=NAME,rating=NAME`.
+    """Parse `question=NAME,answer=NAME,rating=NAME` into column names by meaning.
 
     Args:
-        text: What the user wrote.
-        columns: What columns may be.
+        text: The user's text.
+        columns: Allowed meanings.
     """
     named: dict[str, str] = {}
     for part in filter(None, text.split(",")):

@@ -1,7 +1,7 @@
 """File formats of puzzles: detection and reading.
 
-Input: an open `LocalSource` and the `Board` that its puzzles have. Output: `TextRow`s. Forms of text are a puzzle a
-line, grids over several lines, JSON, JSON Lines and OpenSudoku's XML; tables are CSV, Parquet and npz. docs/datasets.md
+Input: an open `LocalSource` and the `Board` of its puzzles. Output: `TextRow`s. Text formats are one puzzle per line,
+grids over several lines, JSON, JSON Lines and OpenSudoku's XML; tables are CSV, Parquet and npz. docs/datasets.md
 lists them. Neighbours: `sources.rows` reads CSV; `sources.sudoku` and `sources.maze` decode the cells.
 """
 
@@ -42,13 +42,13 @@ _NUMBER = re.compile(r"\d+(\.\d*)?")
 
 @dataclass(frozen=True)
 class Board:
-    """What a puzzle is, as far as its text says it.
+    """Text properties of a puzzle.
 
     Attributes:
-        rows: R.
-        columns: C.
+        rows: Number of rows R.
+        columns: Number of columns C.
         marks: Characters of cells.
-        spaces: Whether a space is a cell; else spaces are between cells, and what follows a # is a comment.
+        spaces: Whether a space is a cell; else spaces separate cells, and # starts a comment.
     """
 
     rows: int
@@ -58,12 +58,12 @@ class Board:
 
     @property
     def cells(self) -> int:
-        """R * C."""
+        """Number of cells, R * C."""
         return self.rows * self.columns
 
 
 def read_puzzle_rows(source: LocalSource, board: Board) -> Iterator[TextRow]:
-    """Rows of a file of any form that is read."""
+    """Yield the rows of a file of any supported format."""
     named = parse_columns(source.spec.columns)
     if source.spec.kind == "table":
         yield from _table(source, named)
@@ -99,7 +99,7 @@ def _head(text: Iterator[str]) -> Iterator[str]:
 
 
 def _whole(lines: Iterator[str], shown: str) -> str:
-    """All of a text."""
+    """Return the whole text."""
     found: list[str] = []
     length = 0
     for line in lines:
@@ -114,7 +114,7 @@ def _whole(lines: Iterator[str], shown: str) -> str:
 
 
 def _unknown(head: list[str], shown: str, board: Board) -> SourceError:
-    """What a text is whose form is not known."""
+    """Return the error for a text of unknown format."""
     lines = [(number, line.strip()) for number, line in enumerate(head, start=1) if line.strip()]
     if not lines:
         return SourceError(f"{shown}: has no rows")
@@ -134,14 +134,14 @@ def _unknown(head: list[str], shown: str, board: Board) -> SourceError:
     )
 
 
-# A puzzle a line.
+# One puzzle per line.
 
 
 def _whole_puzzle(line: str, board: Board) -> TextRow | None:
-    """The puzzle of a line, if it has all cells of one.
+    """Return the puzzle of a line if the line has all its cells, else None.
 
-    `PUZZLE`, `PUZZLE RATING`, `ID PUZZLE RATING`, with a comment behind it; records as `PUZZLE:COUNT:SOLUTION`; or a
-    number for each cell.
+    Formats: `PUZZLE`, `PUZZLE RATING`, `ID PUZZLE RATING`, with an optional comment at the end; records such as
+    `PUZZLE:COUNT:SOLUTION`; or a number for each cell.
     """
     if board.spaces:
         cells = line.rstrip("\r\n")
@@ -160,7 +160,7 @@ def _whole_puzzle(line: str, board: Board) -> TextRow | None:
 
 
 def _is_near(head: list[str], board: Board) -> bool:
-    """Whether lines look like puzzles that are wrong, or of another size: each is refused as a row."""
+    """Return whether lines look like wrong puzzles, or puzzles of another size: each is then rejected as a row."""
     words = [line.rstrip("\r\n") for line in head] if board.spaces else " ".join(head).split()
     long = [
         word.lower() if not board.spaces else word for word in words if len(word) >= max(10, board.cells // 3)
@@ -186,7 +186,7 @@ def _a_line_each(lines: Iterator[str], board: Board) -> Iterator[TextRow]:
 
 
 def _grid_row(line: str, board: Board) -> str | None:
-    """The cells of a row of a grid, one character each, or numbers with spaces between; None of another line."""
+    """Return the cells of a grid row, one character each, or numbers separated by spaces; None for other lines."""
     if board.spaces:
         cells = line.rstrip("\r\n")
         whole = len(cells) <= board.columns and board.marks.issuperset(cells) and not cells.isspace()
@@ -202,8 +202,8 @@ def _grid_row(line: str, board: Board) -> str | None:
 
 
 def _grids(lines: Iterator[str], board: Board) -> Iterator[TextRow]:
-    """Grids with titles, empty lines and drawn lines between them; a section [Solution] has the answer to the grid
-    before it."""
+    """Yield grids, which may have titles, empty lines and ruled lines between them; a section [Solution] has the
+    answer to the previous grid."""
     section, pending, first = "", list[str](), 0
     last: TextRow | None = None
 
@@ -216,7 +216,7 @@ def _grids(lines: Iterator[str], board: Board) -> Iterator[TextRow]:
     for number, line in enumerate(lines, start=1):
         cells = _grid_row(line, board)
         if cells is None and board.spaces and pending and not line.strip():
-            cells = " " * board.columns  # free cells, which were cut off at the end of the line
+            cells = " " * board.columns  # free cells, trimmed at the end of the line
         if cells is None:
             if not line.strip() or (
                 not board.spaces and (_RULE.match(line) or line.lstrip().startswith("#"))
@@ -249,7 +249,7 @@ def _grids(lines: Iterator[str], board: Board) -> Iterator[TextRow]:
 
 
 def _json(lines: Iterator[str], shown: str, board: Board, named: Mapping[str, str]) -> Iterator[TextRow]:
-    """Rows of JSON Lines, or of one JSON value."""
+    """Yield the rows of JSON Lines, or of one JSON value."""
     lines = itertools.dropwhile(lambda line: not line.strip(), lines)
     first = next(lines)
     second = next((line for line in lines if line.strip()), None)
@@ -277,7 +277,7 @@ def _parsed(text: str, shown: str) -> Any:
 
 
 def _of_json(value: Any, shown: str, board: Board, named: Mapping[str, str]) -> Iterator[TextRow]:
-    """Rows of a value: a puzzle, an object with one or with columns of them, or a list of these."""
+    """Yield the rows of a value: a puzzle, an object with a puzzle or with columns of puzzles, or a list of these."""
     if (text := _as_text(value, board)) is not None:
         yield TextRow(1, text)
     elif isinstance(value, dict):
@@ -325,7 +325,7 @@ def _of_object(
 
 
 def _as_text(value: Any, board: Board) -> str | None:
-    """A puzzle as JSON states it, as text: a text, numbers, or rows of either; None of another value."""
+    """Return a JSON puzzle as text, from a text, numbers, or rows of either; None for other values."""
     if isinstance(value, str):
         return value
     if not isinstance(value, list) or not value:
@@ -351,7 +351,7 @@ def _as_text(value: Any, board: Board) -> str | None:
 
 
 def _xml(text: str, shown: str) -> Iterator[TextRow]:
-    """Puzzles of OpenSudoku: `<game data="...">`. Nothing is expanded: a document type is refused."""
+    """Yield the puzzles of OpenSudoku, `<game data="...">`. No entity is expanded: a document type is rejected."""
     if re.search(r"<!\s*(DOCTYPE|ENTITY)", text, re.IGNORECASE):
         raise SourceError(f"{shown}: has a document type or entities, which are refused. Remove them")
     try:
@@ -372,7 +372,7 @@ def _xml(text: str, shown: str) -> Iterator[TextRow]:
 
 
 def _table(source: LocalSource, named: Mapping[str, str]) -> Iterator[TextRow]:
-    """Rows of Parquet or npz, whose cells are texts or numbers."""
+    """Yield the rows of Parquet or npz files, whose cells are texts or numbers."""
     assert source.path is not None
     magic = find_magic(source.path)
     if magic == "parquet":
@@ -426,7 +426,7 @@ def _npz(source: LocalSource, named: Mapping[str, str]) -> Iterator[TextRow]:
 
 
 def _stated(number: int, values: Mapping[str, Any]) -> TextRow:
-    """A row of a table: cells as text, or as numbers."""
+    """Return a table row with its cells as text, or as a JSON list of numbers."""
 
     def text(column: str) -> str:
         value = values.get(column)

@@ -1,6 +1,6 @@
 """The published Sudoku-Extreme and Maze-Hard files on the Hugging Face hub (the extra `hf`).
 
-The revision is resolved to a commit before anything is fetched, so what was read can be read again.
+The revision is resolved to a commit before any download, so the same data can be read again.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class HubFile:
 
 
 def check_room(repository: str, info: Any, names: Iterable[str], repo_type: str) -> None:
-    """Refuse a download that the disk of the hub's cache has no room for.
+    """Raise SourceError if the disk of the hub's cache has no space for a download.
 
     Args:
         repository: `OWNER/NAME`.
-        info: What the hub says of it, with the metadata of its files.
-        names: Files to download; those in the cache need no room.
+        info: The hub's repository info, with file metadata.
+        names: Files to download; cached files need no space.
         repo_type: `dataset` or `model`.
     """
     from huggingface_hub import constants, try_to_load_from_cache
@@ -56,7 +56,7 @@ def check_room(repository: str, info: Any, names: Iterable[str], repo_type: str)
 
 
 def fetch_hub_file(reference: str, split: str) -> HubFile:
-    """`<split>.csv` of a dataset repository, from the local cache or the hub.
+    """Return `<split>.csv` of a dataset repository, from the local cache or the hub.
 
     Args:
         reference: `REPOSITORY@REVISION`, `REPOSITORY`, or empty for Sudoku-Extreme at its current commit.

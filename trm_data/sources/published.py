@@ -1,12 +1,12 @@
-"""Rows to import: the layout of the published code (npy files), or the Parquet files that we export.
+"""Rows to import: the layout of the published code (npy files), or our own Parquet exports.
 
-Input: a folder. Output: `ImportedRows` for each split, in group order, every group with whole augmentations of equally
-many examples. Everything in the files is untrusted: nothing is unpickled, every index is checked, and only
-`SourceError` comes out.
+Input: a folder. Output: `ImportedRows` for each split, in group order. Every group has complete augmentations with
+equal numbers of examples. The files are untrusted: nothing is unpickled, every index is checked, and all errors are
+`SourceError`.
 
 The published layout: DIR/train and DIR/test (or validation) with dataset.json and all__inputs.npy, all__labels.npy
-[rows, cells], all__puzzle_identifiers.npy [puzzles], all__puzzle_indices.npy [puzzles + 1] (where each puzzle's rows
-begin), all__group_indices.npy [groups + 1] (where each group's puzzles begin); DIR/identifiers.json names the
+[rows, cells], all__puzzle_identifiers.npy [puzzles], all__puzzle_indices.npy [puzzles + 1] (first row of each
+puzzle), all__group_indices.npy [groups + 1] (first puzzle of each group); DIR/identifiers.json names the
 identifiers, DIR/test_puzzles.json holds test tasks.
 """
 
@@ -42,18 +42,18 @@ MOST_IDENTIFIERS = 1 << 23
 
 @dataclass(frozen=True)
 class ImportedRows:
-    """What a folder of rows to import holds.
+    """Content of a folder of rows to import.
 
     Attributes:
         splits: Rows of each split, in group order.
-        vocabulary_size: Tokens, PAD included.
+        vocabulary_size: Number of tokens, PAD included.
         sequence_length: Cells S of a row.
         num_identifiers: Rows of the puzzle-embedding table.
         names: Name of each identifier; empty if the folder has none.
         test_puzzles: Bytes of test_puzzles.json; empty if there is none.
         files: Every file that was read.
-        shape: Rows and columns of the grid where the folder says them.
-        kind: Kind of the puzzles and its options as JSON values, where the folder says them.
+        shape: Rows and columns of the grid, if the folder states them.
+        kind: Kind of the puzzles and its options as JSON values, if the folder states them.
     """
 
     splits: dict[Split, Rows]
@@ -74,7 +74,7 @@ class ImportedRows:
 
 
 def read_imported(folder: Path) -> ImportedRows:
-    """All rows of a folder."""
+    """Return all rows of a folder."""
     if folder.is_file():
         raise SourceError(
             f"{folder}: is a file, not a folder; files are built: trm-data build KIND --source {folder}"
@@ -132,7 +132,7 @@ def _read_published(folder: Path, found: list[Split]) -> ImportedRows:
 
 
 def _check_bounds(folder: Path, facts: dict[str, int]) -> None:
-    """Refuse sizes that rows cannot have, or that take memory which no row accounts for."""
+    """Reject sizes that rows cannot have, or that need more memory than any rows explain."""
     if facts["vocab_size"] > MOST_TOKENS:
         raise SourceError(f"{folder}: vocab_size {facts['vocab_size']}: rows of bytes hold {MOST_TOKENS}")
     if facts["num_puzzle_identifiers"] > MOST_IDENTIFIERS:
@@ -142,7 +142,7 @@ def _check_bounds(folder: Path, facts: dict[str, int]) -> None:
 
 
 def _read_names(folder: Path, num_identifiers: int, files: list[SourceFile]) -> tuple[tuple[str, ...], bytes]:
-    """The names of the identifiers, and test_puzzles.json as it is."""
+    """Return the identifier names, and the content of test_puzzles.json."""
     names: tuple[str, ...] = ()
     path = folder / IDENTIFIERS
     if path.is_file():
@@ -171,7 +171,7 @@ def _read_json(path: Path, expected: type = dict) -> Any:
 
 
 def _load(path: Path, name: str) -> NDArray[Any]:
-    """An array of integers; objects are never unpickled."""
+    """Load an array of integers; objects are never unpickled."""
     array = load_npy(path)
     wanted = 2 if name in ("inputs", "labels") else 1
     if array.ndim != wanted:
@@ -180,7 +180,7 @@ def _load(path: Path, name: str) -> NDArray[Any]:
 
 
 def _rows(folder: Path, arrays: dict[str, NDArray[Any]], facts: dict[str, int]) -> Rows:
-    """The rows of a split, all indices checked."""
+    """Return the rows of a split, after checking all indices."""
     inputs, labels = arrays["inputs"], arrays["labels"]
     cells, tokens = facts["seq_len"], facts["vocab_size"]
     if inputs.shape != labels.shape or inputs.shape[1] != cells:
@@ -228,7 +228,7 @@ def _rows(folder: Path, arrays: dict[str, NDArray[Any]], facts: dict[str, int]) 
 
 
 def _bounds(path: Path, array: NDArray[Any], total: int, what: str) -> NDArray[np.int64]:
-    """Indices that rise from 0 to `total`."""
+    """Check that indices rise from 0 to `total`; return them."""
     values = np.asarray(array, np.int64)
     if len(values) < 2 or values[0] != 0 or values[-1] != total:
         shown = f"{values[0]} to {values[-1]}" if len(values) else "nothing"
@@ -242,7 +242,7 @@ def _bounds(path: Path, array: NDArray[Any], total: int, what: str) -> NDArray[n
 
 
 def _read_parquet(folder: Path, paths: list[Path]) -> ImportedRows:
-    """The Parquet files of an export; export.json beside them says what the columns cannot."""
+    """Read the Parquet files of an export, and from its export.json what the columns cannot tell."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -291,7 +291,7 @@ def _stated(folder: Path) -> dict[str, Any]:
 
 
 def _kind(stated: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """Kind and options of the specification in an export's facts; None where they are not of that form."""
+    """Return kind and options from the specification in export.json; None if they are malformed."""
     spec = stated.get("spec")
     if not isinstance(spec, dict):
         return None
@@ -342,7 +342,7 @@ def _parquet_rows(path: Path, table: Any, facts: dict[str, int]) -> Rows:
 
 
 def _in_order(folder: Path, split: str, rows: Rows) -> Rows:
-    """Groups, augmentations and examples count up from 0, with whole augmentations."""
+    """Check that groups, augmentations and examples count up from 0, with complete augmentations; return the rows."""
     if not len(rows):
         raise SourceError(f"{folder}: {split} has no rows")
     new_group = np.concatenate([[True], np.diff(rows.groups) != 0])

@@ -1,8 +1,8 @@
-"""Rows of a source that states a puzzle a line, in columns or as text, and their cells.
+"""Rows and cells of a source with one puzzle per row, in columns or as text.
 
-Input: an open `LocalSource` and what decodes a row's texts. Output: `StatedRows`, the rows whose form is
-right, and a `Reject` for each of the others.
-Neighbours: `sources.columns` finds the columns; `sources.sudoku` and `sources.maze` read their puzzles with it.
+Input: an open `LocalSource` and a decoder of a row's texts. Output: `StatedRows` with the valid rows, and a `Reject`
+for each invalid row.
+Neighbours: `sources.columns` finds the columns; `sources.sudoku` and `sources.maze` use this to read puzzles.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _HASH_FACTOR = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True)
 class SourceRows:
-    """Rows of a file as arrays of N: what the readers of each kind of puzzle return, and tasks get in parts."""
+    """Rows of a file as arrays of N: the result of each kind's reader, and the input of tasks, in parts."""
 
     def take(self, positions: NDArray[np.int64]) -> Self:
-        """Those at `positions`."""
+        """Return the rows at `positions`."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return dataclasses.replace(
             self,
@@ -54,7 +54,7 @@ class SourceRows:
 
 
 class TextRow(NamedTuple):
-    """One row as it stands in the file: spaces may be cells."""
+    """One row as written in the file: spaces may be cells."""
 
     line: int
     question: str
@@ -66,12 +66,12 @@ class TextRow(NamedTuple):
 
 @dataclass(frozen=True)
 class Decoder:
-    """Makes cells of texts: most rows at once by a table, and one by one where a row needs a closer look.
+    """Decodes texts to cells: most rows at once with a table, the others one by one.
 
     Attributes:
-        cells: S.
-        one: Cells [S] of a question and its answer, or None; a ValueError rejects the row.
-        values: The value of each character; what a row of a wrong form must have is at `OTHER`.
+        cells: Number of cells S.
+        one: Decodes one row to the cells [S] of question and answer (or None); a ValueError rejects the row.
+        values: Value of each character; malformed rows must contain `OTHER`.
         is_question: Which of these cells [N, S] are questions, bool [N].
         is_answer: Which of these cells [N, S] are answers, bool [N].
     """
@@ -88,7 +88,7 @@ class Decoder:
         return bytes(marks).ljust(256, bytes([OTHER]))
 
     def many(self, texts: Sequence[str]) -> NDArray[np.uint8]:
-        """Cells [N, S], `OTHER` in texts of other lengths."""
+        """Return cells [N, S], all `OTHER` for texts of other lengths."""
         fits = np.array([len(text) == self.cells and text.isascii() for text in texts], np.bool_)
         joined = "".join(texts if fits.all() else itertools.compress(texts, fits.tolist()))
         found = np.frombuffer(joined.encode("ascii").translate(self._table), np.uint8)
@@ -103,8 +103,8 @@ class StatedRows(SourceRows):
 
     Attributes:
         questions: Cells, uint8 [N, S].
-        answers: Cells as stated, all 0 where none is, uint8 [N, S].
-        ratings: As stated, NaN where none is, float32 [N].
+        answers: Given cells, all 0 if there is no answer, uint8 [N, S].
+        ratings: Given ratings, NaN if there is none, float32 [N].
         lines: Line in the file, from 1, int64 [N].
     """
 
@@ -123,18 +123,18 @@ def read_rows(
     distinct: bool = True,
     progress: Progress | None = None,
 ) -> tuple[StatedRows, list[Reject]]:
-    """All rows of a file. Memory holds the cells of all, and the texts of `ROWS_AT_ONCE`.
+    """Read all rows of a file. Memory holds the cells of all rows, and the texts of `ROWS_AT_ONCE`.
 
     Args:
         source: A source that is a file.
-        read: Makes the rows of the file.
-        decoder: Makes their cells.
-        noun: What a question is, in messages.
-        distinct: Refuse exact duplicates.
-        progress: Told of rows as they are read.
+        read: Yields the rows of the file.
+        decoder: Decodes their cells.
+        noun: Word for a question in messages.
+        distinct: Reject exact duplicates.
+        progress: Shows the number of rows read.
 
     Returns:
-        The rows whose form is right and, if distinct, no duplicate of an earlier one, and the others with the reason.
+        The valid rows, without duplicates of earlier rows if `distinct`; and the rejected rows with the reason.
     """
     progress = progress or NoProgress()
     progress.start(f"read {source.spec.name or source.shown}", None, "rows")
@@ -182,7 +182,7 @@ def read_rows(
 
 
 class _Batch(NamedTuple):
-    """Some rows with their cells: those that are `good`, and what is wrong with the others."""
+    """A batch of rows with their cells: which are `good`, and the problems of the others."""
 
     questions: NDArray[np.uint8]
     answers: NDArray[np.uint8]
@@ -192,7 +192,7 @@ class _Batch(NamedTuple):
 
 
 def _decode(batch: list[TextRow], decoder: Decoder) -> _Batch:
-    """The rows of a batch; those whose form is not the usual one are decoded one by one."""
+    """Decode the rows of a batch; rows of unusual form are decoded one by one."""
     _, texts, answer_texts, rating_texts, known_problems = zip(*batch, strict=True)
     questions, answers = decoder.many(texts), decoder.many(answer_texts)
     stated = np.array([bool(text) for text in answer_texts], np.bool_)
@@ -221,9 +221,9 @@ def _decode(batch: list[TextRow], decoder: Decoder) -> _Batch:
 
 
 def _repeated(rows: StatedRows) -> dict[int, int]:
-    """Positions of questions that stand on an earlier line too, with that line.
+    """Return positions of questions that also occur on an earlier line, with that line.
 
-    Rows are compared only where a hash of 64 bits is equal.
+    Rows are compared only if their 64-bit hashes are equal.
     """
     weights = np.cumprod(np.full(rows.questions.shape[1], _HASH_FACTOR, np.uint64))
     hashes = np.empty(len(rows.questions), np.uint64)
@@ -243,14 +243,13 @@ def _repeated(rows: StatedRows) -> dict[int, int]:
 
 
 def read_csv(text: Iterator[str], shown: str, named: Mapping[str, str] | None = None) -> Iterator[TextRow]:
-    """Rows of a CSV file with a header; columns may stand in any order, others are passed over.
+    """Yield the rows of a CSV file with a header; columns may be in any order, other columns are ignored.
 
-    Names are those of `COLUMN_NAMES`, in any case, or as `named`; what separates columns is what makes them so.
+    Column names are those of `COLUMN_NAMES`, in any case, or as in `named`. The separator is the one that gives a known
+    column.
     """
     first = next(text, None)
-    if (
-        first is not None and first.strip().lower() in EXCEL_SEPARATORS
-    ):  # which Excel writes before the header
+    if first is not None and first.strip().lower() in EXCEL_SEPARATORS:  # Excel writes it before the header
         first = next(text, None)
     if first is None:
         raise SourceError(f"{shown}: the file is empty")
@@ -276,7 +275,7 @@ def read_csv(text: Iterator[str], shown: str, named: Mapping[str, str] | None = 
     for fields in reader:
         if not fields:
             continue
-        fields.extend([""] * (width - len(fields) + 1))  # the last one is that of a column that is not there
+        fields.extend([""] * (width - len(fields) + 1))  # the last field stands for a missing column
         fields[width:] = [""]
         yield TextRow(
             reader.line_num,

@@ -1,4 +1,4 @@
-"""Compressed files: recognised by their first bytes, and decompressed up to a bound."""
+"""Compressed files: detected by their first bytes, and decompressed up to a limit."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ BROKEN = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError)
 
 
 def find_magic(path: Path) -> str:
-    """What a file is by its first bytes; empty for text and all else."""
+    """Return the type of a file by its first bytes; empty for text and unknown types."""
     with path.open("rb") as file:
         head = file.read(max(map(len, MAGIC)))
     return next((name for magic, name in MAGIC.items() if head.startswith(magic)), "")
 
 
 def check_size(size: int, packed: int, shown: str) -> None:
-    """Refuse what decompresses to far more than puzzles do."""
+    """Raise SourceError if data decompress to far more bytes than puzzle files do."""
     most = max(ALWAYS_READ, MOST_RATIO * packed)
     if size > most:
         raise SourceError(
@@ -53,10 +53,10 @@ def check_size(size: int, packed: int, shown: str) -> None:
 
 
 def parquet_batches(path: Path, columns: Sequence[str], shown: str) -> Iterator[pa.RecordBatch]:
-    """Some columns of a Parquet file, in batches; sizes are checked before what takes the memory.
+    """Yield columns of a Parquet file in batches, after checking sizes before memory is allocated.
 
-    Numbers are counted from the metadata. Texts are read as dictionaries, since a few bytes can say that a long text
-    occurs in many rows, and counted as they would be without.
+    Sizes of numbers come from the metadata. Texts are read as dictionaries, because a few bytes can encode a long text
+    in many rows; the check counts their full size.
     """
     import pyarrow.parquet as pq
 
@@ -81,7 +81,7 @@ def parquet_batches(path: Path, columns: Sequence[str], shown: str) -> Iterator[
 
 
 def read_parquet(path: Path, columns: Sequence[str], shown: str) -> pa.Table:
-    """Some columns of a Parquet file (`parquet_batches`)."""
+    """Read columns of a Parquet file, with the checks of `parquet_batches`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -93,7 +93,7 @@ def read_parquet(path: Path, columns: Sequence[str], shown: str) -> pa.Table:
 
 
 def _text_bytes(column: Any, shown: str) -> int:
-    """Bytes of the texts of a column, of which a dictionary holds each once."""
+    """Return the full size in bytes of a column's texts, which a dictionary stores only once each."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -111,7 +111,7 @@ def _text_bytes(column: Any, shown: str) -> int:
 
 
 def decompressor(kind: str) -> Callable[[IO[bytes]], Any] | None:
-    """What opens a compressed file; None of a file that is none."""
+    """Return the function that opens a compressed file, or None if the type is not compressed."""
     if kind == "zstd":
         import pyarrow as pa
 
@@ -124,12 +124,12 @@ def decompressor(kind: str) -> Callable[[IO[bytes]], Any] | None:
 
 
 def bounded(stream: Any, packed: int, shown: str) -> IO[bytes]:
-    """A compressed file's content, which ends with an error where it is too long."""
+    """Return a stream of decompressed content that raises an error if it is too long."""
     return cast(IO[bytes], io.BufferedReader(_Bounded(stream, packed, shown)))
 
 
 class _Bounded(io.RawIOBase):
-    """Counts what is read."""
+    """Stream that counts the bytes read."""
 
     def __init__(self, stream: Any, packed: int, shown: str) -> None:
         self._stream, self._packed, self._shown, self._read = stream, packed, shown, 0

@@ -1,4 +1,4 @@
-"""Atomic writes: a temporary name, then a rename."""
+"""Atomic writes: a temporary file, then a rename."""
 
 from __future__ import annotations
 
@@ -25,53 +25,53 @@ Algorithm = Literal["sha256", "md5"]
 
 
 def temporary_path(path: Path) -> Path:
-    """Where this process writes a file before it is renamed to `path`.
+    """Return the temporary path where this process writes a file before it is renamed to `path`.
 
-    Each process has a name of its own: the workers of a killed build may live a moment longer than its lock, and
-    machines may share a folder.
+    Each process has its own name: the workers of a killed build may outlive its lock for a moment, and machines may
+    share a folder.
     """
     return path.with_name(f"{_TEMPORARY}{_HERE}-{os.getpid()}-{path.name}")
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a killed writer left the file of this name."""
+    """Return whether this is the name of a temporary file."""
     return name.rpartition("/")[2].startswith(_TEMPORARY)
 
 
 def remove_temporary(folder: Path, pattern: str = f"{_TEMPORARY}*", *, older_s: float = 0.0) -> None:
-    """Remove what killed writers left below a folder, as far as this process may.
+    """Remove the temporary files that killed writers left below a folder, as far as permissions allow.
 
     Args:
         folder: It need not exist.
-        pattern: What their names are like.
-        older_s: Only files not written to for this time (s), where a writer may be at work.
+        pattern: Glob of their names.
+        older_s: Remove only files not written to for this time (s), because a writer may be active.
     """
     before = time.time() - older_s
     for path in folder.rglob(pattern):
-        with suppress(OSError):  # gone meanwhile, or on a root that may only be read
+        with suppress(OSError):  # already gone, or on a read-only root
             if path.is_file() and path.stat().st_mtime <= before:
                 path.unlink()
 
 
 def file_sha256(path: Path) -> str:
-    """Hex sha256 of a file's bytes."""
+    """Return the hex sha256 of a file's bytes."""
     return file_digest(path, "sha256")
 
 
 def file_digest(path: Path, algorithm: Algorithm) -> str:
-    """Hex digest of a file's bytes; md5 is for comparison with what a bucket computed, never for trust."""
+    """Return the hex digest of a file's bytes; md5 serves only for comparison with a bucket, not for security."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.new(algorithm, usedforsecurity=False)).hexdigest()
 
 
 def sync_file(path: Path) -> None:
-    """Have a finished file on the disk before its name says that it is whole."""
+    """Flush a finished file to disk, before a rename marks it as complete."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a whole file, durably, or leave the old one."""
+    """Write a file atomically and durably; on an error the old one stays."""
     temporary = temporary_path(path)
     try:
         with temporary.open("wb") as file:
@@ -85,12 +85,12 @@ def write_bytes(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write JSON that a person can read, as `write_bytes` does."""
+    """Write indented JSON, atomically like `write_bytes`."""
     write_bytes(path, json_bytes(value))
 
 
 def parse_json(content: bytes | str) -> Any:
-    """The value of a JSON text."""
+    """Return the value of a JSON text; raise ValueError for deep nesting, lone surrogates and integers over 64 bits."""
     text = content if isinstance(content, str) else content.decode(json.detect_encoding(content))
     try:
         value = json.loads(text, parse_int=_bounded_int)
@@ -113,19 +113,19 @@ def _bounded_int(text: str) -> int:
 
 
 def json_bytes(value: object) -> bytes:
-    """JSON that a person can read."""
+    """Return indented JSON with sorted keys."""
     return (json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
 def with_digest(content: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON object with `digest`, over everything else in it."""
+    """Return a JSON object with `digest`, computed over its other fields."""
     covered = {name: value for name, value in content.items() if name != "digest"}
     canonical = json.dumps(covered, sort_keys=True, separators=(",", ":")).encode()
     return {**covered, "digest": hashlib.sha256(canonical).hexdigest()}
 
 
 def check_file(path: Path, *, size_bytes: int, digest: str, algorithm: Algorithm = "sha256") -> None:
-    """Check that a file has the bytes that were written."""
+    """Check the size and digest of a file; raise `CorruptDatasetError` if they differ."""
     if not path.is_file():
         raise CorruptDatasetError(f"{path}: is missing")
     found = path.stat().st_size

@@ -2,9 +2,9 @@
 
     <cache>/files/<first two digits>/<digest>, .lock
 
-The least recently used files go first. All processes of a machine share it: a file gets its name when it is whole,
-and the folder's lock is held by whoever writes it, so that a file is fetched once. A killed process leaves a
-temporary file, which the next fetch overwrites or the bound removes.
+The least recently used files are removed first. All processes of a machine share the cache. A file gets its name when
+it is complete, and its writer holds the folder's lock, so that a file is fetched once. A killed process leaves a
+temporary file; the next fetch overwrites it, or the size limit removes it.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ FETCHING_S = 3600.0
 
 
 def user_cache() -> Path:
-    """The folder that may be deleted when nothing runs, but for its `kept/`.
+    """Return the cache folder: `TRM_CACHE`, else `trm` in the user's cache directory (XDG).
 
-    It is `TRM_CACHE`, else `trm` in the user's cache directory (XDG).
+    Everything in it except `kept/` may be deleted when nothing runs.
     """
     if chosen := os.environ.get("TRM_CACHE"):
         return Path(chosen).expanduser().absolute()
@@ -42,7 +42,7 @@ def user_cache() -> Path:
 
 
 def limit_bytes() -> int:
-    """The bound: `TRM_CACHE_BYTES`, else 50 GB."""
+    """Return the size limit: `TRM_CACHE_BYTES`, else 50 GB."""
     text = os.environ.get("TRM_CACHE_BYTES") or str(DEFAULT_LIMIT_BYTES)
     try:
         limit = int(float(text))
@@ -62,15 +62,15 @@ def cached_file(
     fresh: bool = False,
     algorithm: Algorithm = "sha256",
 ) -> Path:
-    """The file with these bytes, fetched unless it is there.
+    """Return the cached file with these bytes; fetch it if it is missing.
 
     Args:
-        digest: Of its bytes, hexadecimal.
+        digest: Digest of its bytes, hexadecimal.
         size_bytes: Its size.
-        fetch: Writes it to a path; says whether there is such a file.
-        what: Where it comes from, for messages.
-        fresh: Fetch it even if it is there: what counts is what is stored elsewhere.
-        algorithm: What the digest was computed with; of an object that was not uploaded by us a bucket knows md5.
+        fetch: Writes the file to a path; returns whether the source has it.
+        what: Path or URL of the source, for messages.
+        fresh: Fetch it even if it is cached, to check what the source holds.
+        algorithm: Algorithm of the digest; md5 for objects that were not uploaded by us, as a bucket knows only that.
     """
     path = _path(digest)
     with _locked(path.parent):
@@ -117,7 +117,7 @@ def _fetch(
     fetch: Callable[[Path], bool],
     what: str,
 ) -> None:
-    """Fetch into a temporary file; again where what arrived is not what was asked for."""
+    """Fetch into a temporary file; retry if the bytes differ from the digest."""
     for attempt in range(1, ATTEMPTS + 1):
         if not fetch(temporary):
             raise CorruptDatasetError(f"{what}: is missing")
@@ -141,7 +141,7 @@ def _is_whole(path: Path, size_bytes: int, digest: str, algorithm: Algorithm) ->
 
 
 def _make_room(size_bytes: int, keep: Path) -> None:
-    """Remove the least recently used files until this many bytes fit; a file larger than the bound comes alone."""
+    """Remove the least recently used files until this many bytes fit; a file over the limit becomes the only one."""
     found: list[tuple[float, int, Path]] = []
     for path in _folder().glob("*/*"):
         with suppress(FileNotFoundError):  # another process removed it

@@ -1,8 +1,8 @@
-"""Copies files from one folder to another, of any two roots: `sync` of datasets, runs and results.
+"""Copy files between folders of any two roots: `sync` of datasets, runs and results.
 
-Every file is checked where it comes from and where it arrives. What the target has already, with the same bytes, is
-skipped, so an interrupted copy resumes. Files that say that others are whole are copied last, so that a copy that
-was cut off does not look whole.
+Every file is checked at the source and at the target. Files that the target already has, with the same bytes, are
+skipped, so an interrupted copy resumes. Files that mark others as complete are copied last, so that an interrupted
+copy does not look complete.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ AT_A_TIME = 4
 
 @dataclass(frozen=True)
 class Copied:
-    """What was copied.
+    """Result of a copy.
 
     Attributes:
         files_copied: Files that were copied.
-        files_kept: Files that were there already.
+        files_kept: Files that the target already had.
         bytes_copied: Bytes of the copied files.
     """
 
@@ -49,16 +49,16 @@ def copy_files(
     *,
     last: Sequence[str] = (),
 ) -> Copied:
-    """Copy files, some at a time.
+    """Copy files, `AT_A_TIME` in parallel.
 
     Args:
-        source: Where from.
-        target: Where to.
-        files: Names, or files with their size and digest, which then are what the source must have. A name that the
-            source has removed meanwhile is passed over.
-        progress: Told of every name, and of the bytes of every file with a digest; its caller has started it.
-        check: Called before each file is written: whether the target still may be.
-        last: Patterns of names that are copied after all others, pattern by pattern.
+        source: Source folder.
+        target: Target folder.
+        files: Names, or files with the size and digest that the source must have. A name that the source has removed
+            meanwhile is skipped.
+        progress: Advances by 1 for every name, and by the bytes of every file with a digest; the caller starts it.
+        check: Called before each file is written, to check that the target may still be written.
+        last: Regular expressions of names that are copied after all others, in this order.
     """
     patterns = [re.compile(pattern) for pattern in last]
     stages: list[list[str | StoredFile]] = [[] for _ in range(len(patterns) + 1)]
@@ -89,12 +89,12 @@ def copy_files(
 def _copy_file(
     source: Folder, target: Folder, file: str | StoredFile, check: Check
 ) -> tuple[int, bool | None]:
-    """Size of a file, and whether it was copied (None: the source has removed it)."""
+    """Copy one file; return its size, and whether it was copied (None: the source has removed it)."""
     name = file if isinstance(file, str) else file.file
     there, here = f"{target.path}/{name}", f"{source.path}/{name}"
     try:
         for _ in range(ATTEMPTS):
-            with suppress(FileNotFoundError):  # the source has removed it, or this machine's full cache
+            with suppress(FileNotFoundError):  # removed by the source, or by this machine's full cache
                 if isinstance(file, str):
                     path = source.current(name)
                     if path is None:

@@ -1,9 +1,9 @@
 """Files whose names carry the digest of their bytes: `<stem>.<16 hexadecimal digits of sha256>.parquet`.
 
-Whatever happens to such a file, its name says so, without another file that could be lost. A file is checked when it
-is first read, and again when its size, its time or its inode changes; what was found whole is kept in a note of this
-machine. Files of format 1 have no digest and are read as they are. Writers of the same stem replace one another: the
-new file is there before the old one goes.
+The name alone reveals any damage, without another file that could be lost. A file is checked when it is first read,
+and again when its size, time or inode changes; `cache/whole.json` of this machine records the checked files. Files of
+format 1 have no digest and are not checked. Writers of the same stem replace one another: the old file is deleted
+after the new one exists.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ CACHED = re.compile(r"[0-9a-f]{64}")
 
 
 def stem_of(name: str) -> str:
-    """What a file holds, by its name; the same for files that replace one another."""
+    """Return the stem of a file name, which is the same for files that replace one another."""
     match = NAME.fullmatch(name)
     return name if match is None else match["stem"]
 
 
 def digest_of(name: str) -> str | None:
-    """The digest in a name; None where there is none, as in format 1."""
+    """Return the digest in a name, or None if it has none, as in format 1."""
     match = NAME.fullmatch(name)
     return None if match is None else match["digest"]
 
 
 def write_digested(folder: Folder, stem: str, write: Callable[[Path], None]) -> str:
-    """Write a file, whole or not at all, under a name with its digest; others of the stem stay.
+    """Write a file atomically under a name with its digest; other files of the stem stay.
 
     Args:
-        folder: Where to.
-        stem: Of its name.
-        write: Writes it to a path.
+        folder: Target folder.
+        stem: Stem of its name.
+        write: Writes the content to a path.
 
     Returns:
         Its name in the folder.
@@ -60,15 +60,16 @@ def write_digested(folder: Folder, stem: str, write: Callable[[Path], None]) -> 
 
 
 def of_stem(folder: Folder, stem: str) -> list[str]:
-    """The files of a stem.
+    """List the files of a stem.
 
-    Whoever replaces them asks before it writes: of two that replace the same at once, then, at least one file stays.
+    A writer lists the files to replace before it writes. So if two writers replace them at once, at least one file
+    stays.
     """
     return [name for name in folder.names("*.parquet") if stem_of(name) == stem]
 
 
 def one_of_each(names: Iterable[str]) -> list[str]:
-    """One file of each stem: where a writer died before it removed what it replaced, either is whole."""
+    """Return one file of each stem. If a writer died before it removed the old file, both are valid."""
     chosen: dict[str, str] = {}
     for name in sorted(names, key=lambda name: (digest_of(name) is not None, name)):
         chosen[stem_of(name)] = name
@@ -78,13 +79,16 @@ def one_of_each(names: Iterable[str]) -> list[str]:
 def checked_files(
     folder: Folder, names: Sequence[str], *, again: bool = False, damaged: list[str] | None = None
 ) -> list[Path | None]:
-    """Files on this machine, each with the bytes that its name says; None for those that are not there.
+    """Return local paths of files, each checked against the digest in its name; None for missing files.
 
     Args:
         folder: Their folder.
         names: Their names in it.
-        again: Check those that were found whole before, too.
-        damaged: Takes a line for each that has other bytes, which then is None; without it they are an error.
+        again: Also check files that passed before.
+        damaged: Receives a line for each damaged file, whose path is then None. Without it damage is an error.
+
+    Raises:
+        CorruptFileError: A file is damaged, and `damaged` is None.
     """
     if not names:
         return []
@@ -95,7 +99,7 @@ def checked_files(
         (name, path, digest, mark)
         for name, path in zip(names, paths, strict=True)
         if path is not None and (digest := digest_of(name)) is not None
-        if not (CACHED.fullmatch(path.name) and path.name.startswith(digest))  # which was proved just now
+        if not (CACHED.fullmatch(path.name) and path.name.startswith(digest))  # already verified by the cache
         if known.get(str(path)) != (mark := _mark(path, digest))
     ]
     with ThreadPoolExecutor(4) as pool:
@@ -118,7 +122,7 @@ def checked_files(
 
 
 def _digest(path: Path) -> str:
-    """The digest of a file's bytes; empty if the file was deleted meanwhile."""
+    """Return the digest of a file's bytes; empty if the file was deleted meanwhile."""
     try:
         return file_sha256(path)[:DIGITS]
     except FileNotFoundError:
@@ -126,7 +130,7 @@ def _digest(path: Path) -> str:
 
 
 def _mark(path: Path, digest: str) -> str:
-    """A string that changes when a file may have other bytes; empty if the file was deleted meanwhile."""
+    """Return a string that changes when a file may have other bytes; empty if the file was deleted meanwhile."""
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -143,7 +147,7 @@ def _read(note: Path) -> dict[str, str]:
 
 
 def _write(note: Path, known: dict[str, str]) -> None:
-    """Keep what is known; where that cannot be, files are checked each time."""
+    """Save which files are checked; if that fails, files are checked each time."""
     try:
         note.parent.mkdir(parents=True, exist_ok=True)
         write_json(note, {path: mark for path, mark in known.items() if Path(path).is_file()})

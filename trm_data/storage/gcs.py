@@ -1,9 +1,9 @@
 """Roots on a bucket, `gs://bucket/prefix`: the only module that talks to Google Cloud Storage.
 
-`Bucket` sends requests with google-cloud-storage, which is imported when the first bucket is opened. Every object is
-created where there is none, or replaces the generation that was read before. So two writers notice each other, and
-neither overwrites what it has not seen. `BucketStore` is the store on top: files are read through the cache of this
-machine, and written here, checked and then uploaded.
+`Bucket` sends requests with google-cloud-storage, which is imported when the first bucket is opened. Every write
+creates a new object or replaces the generation that was read before. So two writers notice each other, and neither
+overwrites what it has not seen. `BucketStore` is the store on top: it reads files through this machine's cache. It
+writes files locally, checks them and uploads them.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ LOG = logging.getLogger(__name__)
 
 
 def patience_s() -> float:
-    """Deadline of the retries of a request: `TRM_BUCKET_PATIENCE_S`, else 100 s."""
+    """Return the deadline of the retries of a request: `TRM_BUCKET_PATIENCE_S`, else 100 s."""
     text = os.environ.get(PATIENCE_VARIABLE)
     try:
         seconds = float(text) if text else PATIENCE_S
@@ -97,7 +97,7 @@ def patience_s() -> float:
 
 
 def patience_beyond_usual_s() -> float:
-    """Seconds by which timeouts of processes that may wait for a bucket grow."""
+    """Return the seconds to add to the timeouts of processes that may wait for a bucket."""
     return max(0.0, patience_s() - PATIENCE_S)
 
 
@@ -119,7 +119,7 @@ class Bucket(Objects):
         self._bucket: Any = client.bucket(name)
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
-        """From its URL: another process has connections of its own."""
+        """Pickle the URL only: each process opens its own connections."""
         return Bucket, (self.url,)
 
     @override
@@ -136,7 +136,7 @@ class Bucket(Objects):
             try:
                 with self._request(f"read {path}") as options:
                     blob.download_to_file(buffer, checksum=None, **options)
-                    if blob.crc32c is None:  # a server that states no digest beside the bytes
+                    if blob.crc32c is None:  # the server sent no digest with the bytes
                         blob.reload(**options)
                     stated = b64decode(blob.crc32c or "")
             except FileNotFoundError:
@@ -145,7 +145,7 @@ class Bucket(Objects):
             if google_crc32c.Checksum(content).digest() == stated:
                 return content
             seen.append(content)
-        if len(set(seen)) == 1:  # what the bucket holds; its reader finds the damage
+        if len(set(seen)) == 1:  # the bucket holds these bytes; the caller detects the damage
             return seen[0]
         raise BucketError(
             f"{self.where(path)}: the received bytes differ from the bucket's digest ({ATTEMPTS} tries). Check the "
@@ -187,7 +187,7 @@ class Bucket(Objects):
             found = self._bucket.list_blobs(
                 prefix=prefix, match_glob=None if pattern == "**" else prefix + pattern, **options
             )
-            # Names that end with `/` are folders that other programs mark.
+            # Names that end with `/` are folder markers of other programs.
             stored = [self._stored(blob) for blob in found if not blob.name.endswith("/")]
         return sorted(stored, key=lambda item: item.name)
 
@@ -205,7 +205,7 @@ class Bucket(Objects):
         raise BucketError(f"{self.where(path)}: another program keeps writing it. Stop it and try again")
 
     def _replace(self, path: str, content: bytes, generation: str) -> bool:
-        """Write a small object in the place of this generation; False if there is another one by now."""
+        """Write a small object in place of this generation; return False if the generation has changed."""
         blob = self._blob(path)
         try:
             with self._request(f"write {path}", missing=True, size=len(content)) as options:
@@ -215,7 +215,7 @@ class Bucket(Objects):
                 if self._stored(blob).md5 != hashlib.md5(content, usedforsecurity=False).hexdigest():
                     raise ValueError("the bucket stored other bytes than sent")
         except FileExistsError:
-            # Perhaps ours: an answer that was lost on the way looks the same.
+            # Perhaps our own write succeeded: a lost response looks the same.
             return self.read(path) == content
         return True
 
@@ -242,7 +242,7 @@ class Bucket(Objects):
         )
 
     def _put(self, path: str, source: Path, notes: dict[str, str], check: Check) -> None:
-        """Write an object with notes where there is none; `upload` looks whether it arrived."""
+        """Write an object with metadata if it does not exist; `upload` checks whether it arrived."""
         blob, size = self._blob(path), source.stat().st_size
         blob.metadata = notes
         conditions = {"if_generation_match": NO_GENERATION, "checksum": None}
@@ -299,12 +299,12 @@ class Bucket(Objects):
     def _request(
         self, what: str, *, missing: bool = False, size: int = 0
     ) -> Generator[dict[str, Any], None, None]:
-        """Options of a request (`retry` and `timeout`); errors of the request end as `BucketError`.
+        """Yield the options of a request (`retry` and `timeout`); convert its errors to `BucketError`.
 
         Args:
-            what: What is asked for, for the message.
+            what: Description of the request, for the message.
             missing: A 404 means that the bucket does not exist.
-            size: Bytes that are sent at once.
+            size: Bytes sent in one request.
         """
         from google.api_core.exceptions import NotFound, PreconditionFailed
         from google.api_core.retry import Retry
@@ -315,7 +315,7 @@ class Bucket(Objects):
         def failed(error: Exception) -> None:
             nonlocal tries
             tries += 1
-            reason, _ = _reason(error)  # which reads the answer, so that its connection is used again
+            reason, _ = _reason(error)  # also reads the response, so that the connection can be reused
             if tries == WARNED_TRY + 1:
                 left = max(0.0, patience - (time.monotonic() - begun))
                 LOG.warning("the bucket does not answer (%s); trying again for %.0f s", reason, left)
@@ -349,9 +349,9 @@ class Bucket(Objects):
 
 
 def _put_parts(url: str, source: Path, size: int, check: Check, *, retry: Any, timeout: Any) -> None:
-    """Send a file to the URL of an upload in parts, from where the bucket says that it has it.
+    """Upload a file in parts to a resumable upload URL, each from the offset that the bucket reports.
 
-    The library's own loop cannot resume after a part that was answered with an error and sent again.
+    The library's own loop cannot resume after the retry of a part that failed.
     """
     import requests
     from google.api_core.exceptions import from_http_response
@@ -381,7 +381,7 @@ def _put_parts(url: str, source: Path, size: int, check: Check, *, retry: Any, t
 
 @cache
 def _client(process: int, emulator: str | None) -> tuple[Any, bool]:
-    """The client of a process (another one after a fork), and whether it has no credentials."""
+    """Return the client of a process (a new one after a fork), and whether it is anonymous."""
     try:
         from google.auth import default
         from google.auth.credentials import AnonymousCredentials
@@ -389,13 +389,13 @@ def _client(process: int, emulator: str | None) -> tuple[Any, bool]:
         from google.cloud.storage import Client
     except ImportError as error:
         raise SpecError(needs_extra("a root on a bucket", "gcs")) from error
-    # The library would ask for the bucket's own metadata, for traces, in a thread of its own.
+    # Otherwise the library requests the bucket's metadata for traces, in a separate thread.
     os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
     named = None if emulator else os.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
     credentials: Any = AnonymousCredentials()
     if not emulator:
         try:
-            credentials, _ = default(scopes=Client.SCOPE)  # asks nobody but the machine it runs on
+            credentials, _ = default(scopes=Client.SCOPE)  # queries only the machine it runs on
         except (GoogleAuthError, OSError, *FORM_ERRORS) as error:
             if named or not isinstance(error, DefaultCredentialsError):
                 what = f"GOOGLE_APPLICATION_CREDENTIALS={named}" if named else "the credentials of this user"
@@ -407,7 +407,7 @@ def _client(process: int, emulator: str | None) -> tuple[Any, bool]:
 
 
 def _request_errors() -> tuple[type[Exception], ...]:
-    """What a request raises; errors of a disk are not among them."""
+    """Return the exception types that a request raises, without disk errors."""
     from google.api_core.exceptions import GoogleAPIError
     from google.auth.exceptions import GoogleAuthError
     from google.cloud.storage.exceptions import InvalidResponse
@@ -419,7 +419,7 @@ def _request_errors() -> tuple[type[Exception], ...]:
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Whether the same request may succeed a moment later."""
+    """Return whether a retry of the request may succeed."""
     import requests.exceptions as http
     from google.auth.exceptions import GoogleAuthError, TransportError
     from urllib3.exceptions import HTTPError
@@ -431,12 +431,12 @@ def _may_pass(error: BaseException) -> bool:
 
 
 def _status(error: BaseException) -> int | None:
-    """HTTP status of the answer that an error is about."""
+    """Return the HTTP status of the response that caused an error."""
     return getattr(getattr(error, "response", None), "status_code", None) or getattr(error, "code", None)
 
 
 def _reason(error: BaseException) -> tuple[str, int | None]:
-    """What came of the last try, in one line, and its HTTP status."""
+    """Return the error of the last try in one line, and its HTTP status."""
     from google.api_core.exceptions import RetryError, from_http_response
     from google.auth.exceptions import InvalidOperation
     from requests.exceptions import Timeout
@@ -445,7 +445,7 @@ def _reason(error: BaseException) -> tuple[str, int | None]:
         error = error.cause or error
     if any(isinstance(one, (TimeoutError, Timeout)) for one in _chain(error)):
         return f"no answer within {SILENCE_S:g} s", None
-    # Credentials of nobody cannot be renewed, which is tried after a 401.
+    # The library tries to renew credentials after a 401; anonymous credentials cannot be renewed.
     code = 401 if isinstance(error, InvalidOperation) else _status(error)
     with suppress(*FORM_ERRORS):
         response = getattr(error, "response", None)
@@ -455,14 +455,14 @@ def _reason(error: BaseException) -> tuple[str, int | None]:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An error and those that led to it."""
+    """Yield an error and its causes."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
 
 
 def unreachable(error: BaseException) -> bool:
-    """Whether an error of a library that reads a bucket by itself is about reaching it, not about a file's content."""
+    """Return whether an error of a library that reads a bucket is about the connection, not about a file's content."""
     libraries = ("aiohttp", "gcsfs", "google", "requests", "urllib3")
     return any(
         isinstance(one, (ConnectionError, TimeoutError))
@@ -473,15 +473,15 @@ def unreachable(error: BaseException) -> bool:
 
 
 def prepare_other_libraries() -> None:
-    """Have fsspec and tensorstore, with which Orbax reads and writes, talk to the same bucket.
+    """Configure fsspec and tensorstore, which Orbax uses, to access the same bucket.
 
-    They try again by rules of their own. No listings are cached: tensorstore writes beside fsspec, which would not see
-    it. With an emulator nobody looks for credentials.
+    They have their own retry rules. The listing cache of fsspec is off, because it would miss what tensorstore writes.
+    With an emulator neither looks for credentials.
     """
     import fsspec.config
     from aiohttp import ClientTimeout
 
-    # gcsfs would ask by gRPC of what kind a bucket is, which stalls for a minute where gRPC is blocked.
+    # Otherwise gcsfs asks for the bucket type over gRPC, which stalls for a minute if gRPC is blocked.
     os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
     logging.getLogger("gcsfs").setLevel(logging.CRITICAL)  # it logs each error that it raises
     limits = ClientTimeout(total=None, connect=CONNECT_S, sock_connect=CONNECT_S, sock_read=SILENCE_S)
@@ -500,12 +500,12 @@ class BucketStore(Store):
 
     Attributes:
         url: The root.
-        folder: This machine's folder for it; another machine, or another process, has its own.
+        folder: This machine's folder for it; each machine or process has its own.
     """
 
     url: str
     folder: Path
-    at_a_time = 8  # with the sign of life of a lease, below the 10 connections that requests keeps
+    at_a_time = 8  # with the heartbeat of a lease, below the 10 connections that requests keeps
     local = False
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
@@ -540,7 +540,7 @@ class BucketStore(Store):
 
     @override
     def write(self, name: str, content: bytes, check: Check = no_check) -> None:
-        """What was being written under this name here is superseded."""
+        """Write the object, and delete this machine's unfinished file of the name."""
         self._bucket.write(name, content, check)
         self.working(name).unlink(missing_ok=True)
 
@@ -550,7 +550,7 @@ class BucketStore(Store):
 
     @override
     def delete(self, name: str, check: Check = no_check) -> bool:
-        """The very object that is there now."""
+        """Delete only the generation that exists now."""
         there = self._bucket.stat(name)
         if there is None:
             return False
@@ -559,7 +559,7 @@ class BucketStore(Store):
 
     @override
     def delete_folder(self, folder: str, check: Check = no_check) -> None:
-        """Of each file the generation that was listed."""
+        """Delete only the listed generation of each file."""
         shutil.rmtree(self.working(folder), ignore_errors=True)
 
         def delete(there: Stored) -> None:
@@ -589,7 +589,7 @@ class BucketStore(Store):
 
     @override
     def current(self, name: str) -> Path | None:
-        """Fetched unless this machine has these bytes."""
+        """Fetch the file unless this machine has these bytes."""
         there = self._bucket.stat(name)
         if there is None:
             return None
@@ -619,7 +619,7 @@ class BucketStore(Store):
 
     @override
     def finish(self, name: str, sha256: str, check: Check = no_check) -> None:
-        """Upload it; what is here is the cache's from then on, so that it need not be fetched to be used."""
+        """Upload the file, and move the local copy into the cache, so that later reads need no download."""
         source = self.working(name)
         self._bucket.upload(name, source, sha256, check)
         adopt(source, sha256)
@@ -634,5 +634,5 @@ class BucketStore(Store):
 
 
 def bucket_store(url: str) -> BucketStore:
-    """The store of a root on a bucket, with this machine's folder for it."""
+    """Return the store of a root on a bucket, with this machine's folder for it."""
     return BucketStore(url, user_cache() / "roots" / hashlib.sha256(url.encode()).hexdigest()[:16])

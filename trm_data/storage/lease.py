@@ -1,9 +1,9 @@
-"""Locks and leases: a lock for the processes of a machine, and on a bucket a lease for machines.
+"""Locks and leases: a lock between the processes of a machine, and on a bucket a lease between machines.
 
 A bucket has no locks that end with their holder. A lease is an object (`.building`) that its holder changes every few
-seconds. A second machine watches it: if it changes, the holder lives, and the second machine stops; if it does not
-change for `LEASE_S`, the holder is dead, and the lease is taken over; at once where the holder is a process that this
-one would see if it lived. Clocks of different machines are never compared.
+seconds. A second machine watches it. If it changes, the holder is alive, and the second machine stops. If it does not
+change for `LEASE_S`, the holder is dead, and the lease is taken over. If the holder is a dead process of this machine,
+it is taken over at once. Clocks of different machines are never compared.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ def locked(folder: Folder, busy: str, *, shared: bool = False) -> Generator[None
     """Hold the folder's lock on this machine.
 
     Args:
-        folder: A dataset's, a run's, or that of its results.
-        busy: What to say where another process holds it.
-        shared: Others may share it; only who wants it alone is kept away.
+        folder: Folder of a dataset, of a run, or of a run's results.
+        busy: Error message if another process holds the lock.
+        shared: Take a shared lock, which excludes only exclusive locks.
     """
     locks = folder.store.machine / ".locks"
     locks.mkdir(parents=True, exist_ok=True)
@@ -68,11 +68,11 @@ def writing(dataset: Folder) -> AbstractContextManager[None]:
 
 
 def leased(folder: Folder, what: str = "this dataset") -> AbstractContextManager[Lease]:
-    """Keep other machines away as well. The lock of `locked` is held.
+    """Keep other machines away as well. The caller holds the lock of `locked`.
 
     Args:
-        folder: What is written.
-        what: What lies there, for the message.
+        folder: Folder to write.
+        what: Content of the folder, for the message.
     """
     return folder.store.lease(folder.path, what)
 
@@ -81,9 +81,9 @@ class BucketLease(Lease):
     """A lease on a bucket that this process holds.
 
     Args:
-        bucket: Where the lease is.
-        path: Its object.
-        generation: Of the object that this process wrote.
+        bucket: Bucket of the lease.
+        path: Object of the lease.
+        generation: Generation of the object that this process wrote.
     """
 
     def __init__(self, bucket: Objects, path: str, generation: str) -> None:
@@ -99,16 +99,16 @@ class BucketLease(Lease):
             )
 
     def renew_until(self, ended: threading.Event) -> None:
-        """Give signs of life until the work ends or the lease is lost."""
+        """Send heartbeats until the work ends or the lease is lost."""
         count = 0
         while not ended.wait(BEAT_S):
             count += 1
-            with suppress(BucketError):  # the next sign, or `check`, finds out
+            with suppress(BucketError):  # the next heartbeat, or `check`, detects a lost lease
                 if not self._bucket.touch(self._path, self._generation, str(count)):
                     return
 
     def release(self) -> None:
-        """Give it back; where that fails a warning says so, and the lease expires."""
+        """Release the lease; if that fails, log a warning and let the lease expire."""
         try:
             self._bucket.delete(self._path, self._generation)
         except BucketError as error:
@@ -122,12 +122,12 @@ class BucketLease(Lease):
 
 @contextmanager
 def bucket_lease(bucket: Objects, path: str, what: str) -> Generator[Lease, None, None]:
-    """Hold a lease on a bucket while working.
+    """Hold a lease on a bucket during the `with` block.
 
     Args:
-        bucket: Where the lease is.
-        path: Its object.
-        what: What is worked on, for the message.
+        bucket: Bucket of the lease.
+        path: Object of the lease.
+        what: What the lease protects, for the message.
     """
     lease = BucketLease(bucket, path, _acquire(bucket, path, what))
     ended = threading.Event()
@@ -142,7 +142,7 @@ def bucket_lease(bucket: Objects, path: str, what: str) -> Generator[Lease, None
 
 
 def _acquire(bucket: Objects, path: str, what: str) -> str:
-    """Write the lease, when nobody who lives holds it; returns its generation."""
+    """Write the lease once it has no live holder; return its generation."""
     began = datetime.now(UTC).isoformat(timespec="seconds")
     process = os.getpid()
     ours = {"host": socket.gethostname(), "process": process, "began": began}
@@ -155,11 +155,11 @@ def _acquire(bucket: Objects, path: str, what: str) -> str:
         if there is None:
             continue
         found = bucket.read(path)
-        if created and found == content:  # else this process stood still, and another took over
+        if created and found == content:  # otherwise this process was suspended, and another took over
             return there.generation
         holder = _holder(found)
         mark, now = (there.generation, there.changes), time.monotonic()
-        # Of a look that took long, for the bucket was out of reach, little counts: the holder could not move it either.
+        # A poll that took long counts little: the holder could not renew its lease either.
         still_s, looked = still_s + min(now - looked, 2 * LOOK_S), now
         if _is_dead(holder):
             bucket.delete(path, there.generation)
@@ -177,7 +177,7 @@ def _acquire(bucket: Objects, path: str, what: str) -> str:
 
 
 def _holder(content: bytes | None) -> dict[str, object]:
-    """Who wrote a lease; nothing where it cannot be read."""
+    """Return who wrote a lease; an empty dict if it is unreadable."""
     try:
         value = parse_json(content or b"{}")
     except ValueError:
@@ -186,7 +186,7 @@ def _holder(content: bytes | None) -> dict[str, object]:
 
 
 def _is_dead(holder: dict[str, object]) -> bool:
-    """Whether the holder is a process that this one would see, and does not; False where that cannot be known."""
+    """Return whether the holder is known to be dead; False if its processes are not visible from here."""
     sees, process, began = holder.get("sees"), holder.get("process"), holder.get("process_start")
     if not sees or sees != host_identity() or not isinstance(process, int) or not began:
         return False
@@ -194,9 +194,9 @@ def _is_dead(holder: dict[str, object]) -> bool:
 
 
 def host_identity() -> str:
-    """A name for the processes that this one can see: the same for two processes only if each sees the other.
+    """Return a name of this process namespace: two processes have the same name only if each can see the other.
 
-    Host name, boot and process namespace; empty where the system does not tell the last two.
+    It consists of host name, boot and process namespace; empty if the system does not report the last two.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -207,7 +207,7 @@ def host_identity() -> str:
 
 
 def process_start(process: int) -> str:
-    """When a process of this machine began, in ticks since the boot; empty if there is none, or it is not told."""
+    """Return the start time of a process, in ticks since boot; empty if there is no such process, or if unknown."""
     with suppress(OSError, IndexError):
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
     return ""

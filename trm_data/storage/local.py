@@ -36,7 +36,7 @@ class LocalStore(Store):
     local = True
 
     def _path(self, name: str) -> Path:
-        """Where a file or folder lies: inside the root."""
+        """Return the path of a file or folder, which is inside the root."""
         return self.root / check_inside(name)
 
     @property
@@ -91,7 +91,7 @@ class LocalStore(Store):
 
     @override
     def delete_folder(self, folder: str, check: Check = no_check) -> None:
-        """All at once."""
+        """Delete the whole folder after one check."""
         check()
         with suppress(FileNotFoundError):
             shutil.rmtree(self._path(folder))
@@ -131,7 +131,7 @@ class LocalStore(Store):
 
     @override
     def damage(self, name: str, size_bytes: int, sha256: str) -> str:
-        """The file is read."""
+        """Read the whole file."""
         try:
             self.fetch(name, size_bytes, sha256)
         except CorruptDatasetError as error:
@@ -140,12 +140,12 @@ class LocalStore(Store):
 
     @override
     def working(self, name: str) -> Path:
-        """Its place."""
+        """Return the final path: files are written in place."""
         return self._path(name)
 
     @override
     def finish(self, name: str, sha256: str, check: Check = no_check) -> None:
-        """It is in its place."""
+        """Do nothing: the file is already in its place."""
 
     @override
     def put(self, name: str, source: Path, size_bytes: int, sha256: str, check: Check = no_check) -> bool:
@@ -167,5 +167,5 @@ class LocalStore(Store):
 
     @override
     def lease(self, folder: str, what: str) -> AbstractContextManager[Lease]:
-        """The machine's lock, which is held, is enough."""
+        """Return a lease that never expires: the machine's lock, held by the caller, is enough."""
         return nullcontext(Lease())

@@ -6,9 +6,9 @@
     <root>/results/<table>/experiment=<e>/run=<r>/*.parquet
     <root>/cache/generated/, cache/..., <root>/.locks/      (may be deleted when nothing runs)
 
-The root is `--root`, else `TRM_ROOT`, else `./trm`: a local folder, or `gs://bucket/prefix`. Of a root on a bucket
-`datasets/`, `runs/` and `results/` lie on the bucket; what only this machine needs (`catalog.duckdb`, locks, decoded
-rows, files that are being written) lies in a folder of the user's cache that belongs to this URL.
+The root is `--root`, else `TRM_ROOT`, else `./trm`: a local folder, or `gs://bucket/prefix`. If the root is on a
+bucket, `datasets/`, `runs/` and `results/` are on the bucket. What only this machine needs (`catalog.duckdb`, locks,
+decoded rows, unfinished files) is in a folder of the user's cache that belongs to this URL.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ BUCKET_URL = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[A-Za-z0-9_=.
 
 
 class StoredFile(Protocol):
-    """What a manifest says of a file."""
+    """A manifest's entry of a file."""
 
     @property
     def file(self) -> str:
@@ -55,12 +55,12 @@ class StoredFile(Protocol):
 
     @property
     def sha256(self) -> str:
-        """Digest of its bytes, hexadecimal."""
+        """sha256 of its bytes, hexadecimal."""
         ...
 
 
 def check_entry(file: StoredFile) -> None:
-    """A manifest's entry names a file that a dataset can have: no path that leads anywhere else."""
+    """Check that a manifest's entry names a file that a dataset can have, and no path outside its folder."""
     name, sha256, size = str(file.file), str(file.sha256), str(file.size_bytes)
     if not (FILE_PATTERN.fullmatch(name) and SHA256_PATTERN.fullmatch(sha256) and size.isdecimal()):
         raise CorruptDatasetError(f"names {name!r} of {size} bytes, which can be no file of a dataset")
@@ -70,30 +70,30 @@ def check_entry(file: StoredFile) -> None:
 class DatasetFolder(Folder):
     """Files of one dataset, at `datasets/<name>` of a store.
 
-    Every operation raises `BucketError` where a bucket cannot be reached or refuses, `OSError` where a disk does.
+    Every operation raises `BucketError` if a bucket is unreachable or refuses, and `OSError` if a disk fails.
     """
 
     @property
     def here(self) -> Path:
-        """Where a build writes files on this machine; of a local root, the folder itself."""
+        """Path where a build writes files on this machine; for a local root, the folder itself."""
         return self.store.working(self.path)
 
     def decoded_rows(self, digest: str) -> Path:
-        """Folder of this machine for the decoded rows of a split that has this digest."""
+        """Return this machine's folder for the decoded rows of the split with this digest."""
         return self.store.machine / "cache" / "rows" / digest
 
     def open(self, file: StoredFile, *, fresh: bool = False) -> Path:
-        """A file of the dataset on this machine, with the bytes that its manifest names.
+        """Return a local path of a file of the dataset, checked against the manifest's digest.
 
         Args:
             file: The file.
-            fresh: Read what the store holds now, even if this machine has the file.
+            fresh: Read the file from the store even if this machine has a copy.
         """
         check_entry(file)
         return self.store.fetch(self._name(file), file.size_bytes, file.sha256, fresh=fresh)
 
     def damaged(self, files: Sequence[StoredFile]) -> list[str]:
-        """What is wrong with these files where they lie: one line each that is missing or has other bytes."""
+        """Return one line for each stored file that is missing or has other bytes."""
         for file in files:
             check_entry(file)
         found = self.store.each(
@@ -102,41 +102,41 @@ class DatasetFolder(Folder):
         return [problem for problem in found if problem]
 
     def missing_shards(self, files: Sequence[StoredFile]) -> list[str]:
-        """Shards among these files that a listing of the folder lacks."""
+        """Return the shards among these files that are not in a listing of the folder."""
         there = set(self.names("*"))
         return [file.file for file in files if "/" not in file.file and file.file not in there]
 
     def overwritten(self, files: Sequence[StoredFile]) -> list[str]:
-        """As `damaged`, of files just written: what another machine may have done to them meanwhile."""
+        """Like `damaged`, for files just written, which another machine may have overwritten (only on a bucket)."""
         return [] if self.store.local else self.damaged(files)
 
     def publish_built(self, file: StoredFile, check: Check = no_check) -> None:
-        """A file that a build has written into `here` is whole."""
+        """Publish a complete file that a build has written into `here`."""
         check_entry(file)
         self.finish(file.file, file.sha256, check)
 
     def publish_note(self, file: str, content: bytes, check: Check = no_check) -> None:
-        """Write a small file that no manifest names, such as a sidecar, unless it is there."""
+        """Write a small file that no manifest names, such as a sidecar, unless it exists with this content."""
         if self.read(file) != content:
             self.write(file, content, check)
 
     def publish_manifest(self, content: bytes) -> bool:
-        """Write the manifest: from now on there is the dataset; False if there is another one, which stays."""
+        """Write the manifest, which makes the dataset exist; keep an existing one, False if it differs."""
         return self.store.create(f"{self.path}/{MANIFEST}", content)
 
     def withdraw_manifest(self, lease: Lease) -> None:
-        """Remove the manifest: what remains are files that a build may use again, not a dataset."""
+        """Remove the manifest. The remaining files are no dataset, but a build may reuse them."""
         self.delete(MANIFEST, lease.check)
 
     def remove_temporary(self) -> None:
-        """Remove what killed builds were writing on this machine."""
+        """Remove the temporary files that killed builds left on this machine."""
         self.store.remove_temporary(self.path)
 
     def remove_leftovers(self, keep: Iterable[str], check: Check = no_check) -> None:
-        """Remove shards that killed or differently divided builds left: never anything that is not ours.
+        """Remove shards left by killed builds or by builds with other shard sizes, and no foreign files.
 
         Args:
-            keep: Names of the shards that stay, and of their sidecars.
+            keep: Names of the shards and sidecars to keep.
             check: Called before each is removed.
         """
         wanted = set(keep)
@@ -149,18 +149,18 @@ class DatasetFolder(Folder):
                 path.unlink(missing_ok=True)
 
     def clear_working(self) -> None:
-        """Remove what a build has left on this machine, where files do not lie here anyway."""
+        """Remove the files that a build left on this machine, unless the root itself is local."""
         if not self.store.local:
             shutil.rmtree(self.here, ignore_errors=True)
 
     def remove(self, lease: Lease) -> None:
-        """Remove the dataset, its manifest first, so that no half of it looks like one."""
+        """Remove the dataset, its manifest first, so that a partly removed dataset does not look complete."""
         self.withdraw_manifest(lease)
         self.store.delete_folder(self.path, Unfinished(self, lease).check)
 
     @property
     def size_bytes(self) -> int:
-        """Size of all its files, whole or not."""
+        """Size of all its files, including unfinished ones."""
         return self.store.size_bytes(self.path)
 
     def _name(self, file: StoredFile) -> str:
@@ -169,11 +169,11 @@ class DatasetFolder(Folder):
 
 @dataclass(frozen=True)
 class Unfinished(Lease):
-    """The right to write the files of a dataset that has no manifest: once there is one, another machine wrote it.
+    """Lease to write a dataset that has no manifest yet: if one appears, another machine finished the dataset.
 
     Attributes:
-        folder: The dataset.
-        lease: The right to write its folder.
+        folder: Folder of the dataset.
+        lease: Lease of that folder.
     """
 
     folder: DatasetFolder
@@ -181,7 +181,7 @@ class Unfinished(Lease):
 
     @override
     def check(self) -> None:
-        """Nobody took it away, and nobody finished the dataset."""
+        """Check that the lease is still held and that no other machine finished the dataset."""
         self.lease.check()
         if self.folder.store.stat(f"{self.folder.path}/{MANIFEST}") is not None:
             raise BusyError(
@@ -191,22 +191,22 @@ class Unfinished(Lease):
 
 @dataclass(frozen=True)
 class Layout:
-    """What lies where under one root.
+    """Paths and folders under one root.
 
     Attributes:
-        store: The root's files.
+        store: Store of the root's files.
     """
 
     store: Store
 
     @property
     def place(self) -> str:
-        """The root as a person knows it."""
+        """Path or URL of the root, for messages."""
         return self.store.place
 
     @property
     def machine(self) -> Path:
-        """Folder of this machine's own files for the root; a local root is that folder itself."""
+        """Folder of this machine's own files for the root; for a local root, the root itself."""
         return self.store.machine
 
     @property
@@ -216,17 +216,17 @@ class Layout:
 
     @property
     def cache(self) -> Path:
-        """Decoded rows and generated puzzles: anything here may be deleted."""
+        """Folder of decoded rows and generated puzzles; all of it may be deleted."""
         return self.machine / "cache"
 
     @property
     def generated(self) -> Path:
-        """Generated puzzles that took long to make, for other builds of the same generator."""
+        """Folder of generated puzzles that took long to make, for other builds with the same generator."""
         return self.cache / "generated"
 
     @property
     def locks(self) -> Path:
-        """Files that processes of this machine hold locks on; never read."""
+        """Folder of the lock files of this machine."""
         return self.machine / ".locks"
 
     @property
@@ -240,11 +240,11 @@ class Layout:
         return Folder(self.store, "results")
 
     def dataset(self, name: str) -> DatasetFolder:
-        """Folder of one dataset. Names cannot leave the root."""
+        """Return the folder of one dataset, after checking that the name stays inside the root."""
         return DatasetFolder(self.store, f"datasets/{check_name(name)}")
 
     def dataset_names(self) -> list[str]:
-        """Names of the datasets that have a manifest."""
+        """Return the names of the datasets that have a manifest."""
         names = [path.split("/")[1] for path in self.store.names("datasets", f"*/{MANIFEST}")]
         return [name for name in names if NAME_PATTERN.fullmatch(name) and ".." not in name]
 
@@ -256,10 +256,10 @@ MISREAD = frozenset("\\?")
 
 
 def resolve_root(root: Root | None = None) -> Layout:
-    """The layout under `root`, else under `TRM_ROOT`, else under `./trm`.
+    """Return the layout of `root`, else of `TRM_ROOT`, else of `./trm`.
 
     Args:
-        root: A local folder, `gs://bucket/prefix`, or a layout or a store, as they are.
+        root: A local folder, `gs://bucket/prefix`, a layout (returned unchanged) or a store.
 
     Raises:
         SpecError: The root is neither a local folder nor `gs://bucket/prefix`.
@@ -287,7 +287,7 @@ def _is_utf8(path: str) -> bool:
 
 
 def root_to_read(root: Root | None = None) -> Layout:
-    """As `resolve_root`, of a root that is only read: a local one is there."""
+    """Like `resolve_root`, for a root that is only read: a local root must exist."""
     layout = resolve_root(root)
     if isinstance(layout.store, LocalStore) and not Path(layout.place).is_dir():
         raise SpecError(
@@ -298,7 +298,7 @@ def root_to_read(root: Root | None = None) -> Layout:
 
 
 def folder_on_bucket(text: str) -> Folder | None:
-    """The folder that a URL names; None where a text is none."""
+    """Return the folder that a bucket URL names, or None if the text is not such a URL."""
     if not text.startswith("gs://"):
         return None
     parent, _, name = text.rstrip("/").rpartition("/")
@@ -306,7 +306,7 @@ def folder_on_bucket(text: str) -> Folder | None:
 
 
 def store_of(root: str) -> Store:
-    """The store of a root as a person writes it."""
+    """Return the store of a root given as a path or URL."""
     if "://" in root or root.startswith("gs:"):
         url = root.rstrip("/")
         if not BUCKET_URL.fullmatch(url) or {".", ".."} & set(url.split("/")):

@@ -1,8 +1,8 @@
 """The interface of a root: files by name, written atomically, and leases.
 
 Names are relative to the root (`datasets/<name>/manifest.json`). `local.LocalStore` and `gcs.BucketStore` are the
-two stores; whoever holds one does not ask which. A `Folder` is a store and a prefix: a dataset's, a run's, a result
-table's.
+two stores; callers do not ask which one they have. A `Folder` is a store and a prefix: the folder of a dataset, a run
+or a result table.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ Check = Callable[[], None]
 
 
 def no_check() -> None:
-    """Nobody else writes there."""
+    """Pass always: for folders that have one writer."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What a store says of a file without reading it; a bucket says more of an object.
+    """Metadata of a file, known without reading it; a bucket knows more than a disk.
 
     Attributes:
         name: Name in the store.
         size_bytes: Size.
-        generation: Differs for every file that ever had this name; on a disk, whenever the file may have other bytes.
-        changes: Counts the changes of an object's metadata.
-        md5: Of an object's bytes, hexadecimal; the bucket computed it.
-        sha256: Of an object's bytes, as `Objects.upload` stated it; empty for other objects, and for those whose bytes
-            were replaced under what was stated.
-        proved: The object states the md5 that the bucket computed, so its bytes are those that `sha256` was stated of.
+        generation: Differs for every file that ever had this name; on a disk, changes whenever the bytes may change.
+        changes: Number of changes of an object's metadata.
+        md5: md5 of an object's bytes, hexadecimal, computed by the bucket.
+        sha256: sha256 of an object's bytes, recorded in its metadata by `Objects.upload`. Empty for other objects, and
+            if the recorded md5 shows that the bytes were replaced later.
+        proved: The md5 in the metadata equals the one that the bucket computed, so `sha256` belongs to these bytes.
     """
 
     name: str
@@ -53,10 +53,10 @@ class Stored:
 
 
 def check_inside(name: str) -> str:
-    """A name that stays inside the root, whoever wrote it.
+    """Return the name if it stays inside the root; names may come from untrusted files.
 
     Raises:
-        SpecError: It is absolute, or a part of it is empty, `.` or `..`, or holds a NUL or a backslash.
+        SpecError: It is absolute, or a part of it is empty, `.` or `..`, or contains a NUL or a backslash.
     """
     if any(part in ("", ".", "..") for part in name.split("/")) or "\0" in name or "\\" in name:
         raise SpecError(f"{name!r}: is not a file name under the root")
@@ -64,10 +64,10 @@ def check_inside(name: str) -> str:
 
 
 class Lease:
-    """The right to write a folder; this one of a root that no other machine writes."""
+    """The right to write a folder. This base class is for a root that no other machine writes."""
 
     def check(self) -> None:
-        """Call before anything is touched that another machine may have written.
+        """Check that the lease is still held. Call before changing anything that another machine may have written.
 
         Raises:
             BusyError: Another machine took over.
@@ -75,74 +75,74 @@ class Lease:
 
 
 class Objects(Protocol):
-    """Objects of a bucket under a URL; each is created where there is none, or in the place of a known generation.
+    """Objects of a bucket under a URL. A write creates a new object or replaces a known generation.
 
-    Every request raises `BucketError` where the bucket cannot be reached or refuses, or the response is not a bucket's.
+    Every request raises `BucketError` if the bucket is unreachable or refuses, or if something else responds.
     """
 
     def where(self, path: str) -> str:
-        """URL of an object, for messages."""
+        """Return the URL of an object, for messages."""
         ...
 
     def read(self, path: str) -> bytes | None:
-        """A small object; None if there is none. It is compared with the digest that the bucket states of it."""
+        """Return a small object, compared with the bucket's digest, or None if it does not exist."""
         ...
 
     def download(self, path: str, target: Path) -> bool:
-        """Write an object to a file; False if there is none. The caller checks its bytes."""
+        """Write an object to a file; return False if there is no object. The caller checks the bytes."""
         ...
 
     def stat(self, path: str) -> Stored | None:
-        """What the bucket says of an object, asked of itself and not of a listing; None if there is none."""
+        """Return the metadata of an object, requested directly and not from a listing, or None if it does not exist."""
         ...
 
     def objects(self, folder: str, pattern: str = "**") -> list[Stored]:
-        """The objects in a folder, sorted by name, as far as the bucket's listing is up to date.
+        """List the objects in a folder, sorted by name. A bucket's listing may lag behind.
 
         Args:
             folder: Ends with `/`.
-            pattern: Of the rest of the name; `*` stands for anything but `/`, `**` alone for everything.
+            pattern: Glob for the rest of the name; `*` matches anything but `/`, `**` alone matches everything.
         """
         ...
 
     def create(self, path: str, content: bytes) -> bool:
-        """Write a small object unless the name exists; False if it exists with other bytes."""
+        """Write a small object unless the name exists; return False if it exists with other bytes."""
         ...
 
     def write(self, path: str, content: bytes, check: Check = no_check) -> None:
-        """Write a small object, or replace the generation that was there before `check`, in one step."""
+        """Write a small object, or atomically replace the generation that existed before `check`."""
         ...
 
     def upload(self, path: str, source: Path, sha256: str, check: Check = no_check) -> bool:
-        """Upload a file in the place of an object with other bytes, and see that it arrived.
+        """Upload a file, replacing an object with other bytes, and verify the upload.
 
         Args:
             path: Name of the object.
             source: The file.
-            sha256: What its bytes must have, hexadecimal; the object states it from then on.
+            sha256: Expected digest of the file, hexadecimal; stored in the object's metadata.
             check: Called before anything is written or deleted, and between the parts of a large file.
 
         Returns:
-            Whether it was uploaded; False if the object was there already.
+            Whether it was uploaded; False if the object already existed with these bytes.
 
         Raises:
-            BuildError: The file is not what `sha256` says.
+            BuildError: The file does not match `sha256`.
         """
         ...
 
     def touch(self, path: str, generation: str, note: str) -> bool:
-        """Change an object's metadata, so that others see a sign of life; False if that generation is gone."""
+        """Change an object's metadata as a heartbeat for others; return False if that generation is gone."""
         ...
 
     def delete(self, path: str, generation: str | None = None) -> bool:
-        """Delete an object, only of this generation if one is given; whether it was there."""
+        """Delete an object, only this generation if one is given; return whether it existed."""
         ...
 
 
 class Store(Protocol):
     """Files under one root.
 
-    Every operation raises `BucketError` where a bucket cannot be reached or refuses, `OSError` where a disk does.
+    Every operation raises `BucketError` if a bucket is unreachable or refuses, and `OSError` if a disk fails.
     """
 
     at_a_time: int
@@ -152,43 +152,43 @@ class Store(Protocol):
 
     @property
     def place(self) -> str:
-        """The root as a person knows it."""
+        """Path or URL of the root, for messages."""
         ...
 
     @property
     def machine(self) -> Path:
-        """Folder of this machine's own files for this root: index, locks, caches, what is being written."""
+        """Folder of this machine's own files for this root: index, locks, caches, unfinished files."""
         ...
 
     def where(self, name: str) -> str:
-        """A file as a person knows it: its path or URL."""
+        """Return the path or URL of a file, for messages."""
         ...
 
     def uri(self, name: str) -> str:
-        """What libraries that read and write by themselves take: an absolute path or a URL."""
+        """Return the absolute path or URL of a file, for libraries that do their own input and output."""
         ...
 
     def read(self, name: str) -> bytes | None:
-        """A small file; None if there is none."""
+        """Return the content of a small file, or None if it does not exist."""
         ...
 
     def write(self, name: str, content: bytes, check: Check = no_check) -> None:
-        """Write a small file whole, replacing the version that existed before `check`."""
+        """Write a small file atomically, replacing the version that existed before `check`."""
         ...
 
     def create(self, name: str, content: bytes) -> bool:
-        """Write a small file whole if there is none; False if there is one with other bytes, which stays.
+        """Write a small file atomically if it does not exist; keep an existing file, False if its bytes differ.
 
-        The folder's lock (`lease.locked`) is held.
+        The caller holds the folder's lock (`lease.locked`).
         """
         ...
 
     def delete(self, name: str, check: Check = no_check) -> bool:
-        """Delete a file; whether it was there. A file that another writer replaced since `check` stays."""
+        """Delete a file; return whether it existed. A file that another writer replaced since `check` stays."""
         ...
 
     def delete_folder(self, folder: str, check: Check = no_check) -> None:
-        """Delete every file below a folder, its leases aside.
+        """Delete every file below a folder except its lease.
 
         Args:
             folder: Without a trailing `/`.
@@ -197,61 +197,61 @@ class Store(Protocol):
         ...
 
     def size_bytes(self, folder: str) -> int:
-        """Size of all files below a folder, with those that this machine has not finished."""
+        """Return the total size of all files below a folder, including this machine's unfinished files."""
         ...
 
     def each(self, ask: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
-        """What a function that asks the store gives for each item, with `at_a_time` requests under way."""
+        """Map a function that queries the store over the items, with `at_a_time` concurrent requests."""
         if self.at_a_time == 1:
             return [ask(item) for item in items]
         with ThreadPoolExecutor(self.at_a_time) as pool:
             return list(pool.map(ask, items))
 
     def names(self, folder: str, pattern: str = "**") -> list[str]:
-        """Files below a folder, sorted; what a writer has not finished is not among them.
+        """List the files below a folder, sorted, without unfinished files.
 
         Args:
             folder: Without a trailing `/`.
-            pattern: What the rest of a name is like; `*` stands for anything but `/`, `**` alone for everything.
+            pattern: Glob for the rest of the name; `*` matches anything but `/`, `**` alone matches everything.
         """
         ...
 
     def stat(self, name: str) -> Stored | None:
-        """What the store says of a file; None if there is none."""
+        """Return the metadata of a file, or None if it does not exist."""
         ...
 
     def fetch(self, name: str, size_bytes: int, sha256: str, *, fresh: bool = False) -> Path:
-        """A file on this machine, checked to have these bytes.
+        """Return the path of a file on this machine, after checking its bytes.
 
         Args:
             name: The file.
             size_bytes: Its size.
-            sha256: Of its bytes, hexadecimal.
-            fresh: Read what the store holds now, even if this machine has those bytes.
+            sha256: Digest of its bytes, hexadecimal.
+            fresh: Read the file from the store even if this machine has a copy.
 
         Raises:
-            CorruptDatasetError: It is missing, shorter or longer, or has other bytes.
+            CorruptDatasetError: It is missing, or its size or bytes differ.
         """
         ...
 
     def current(self, name: str) -> Path | None:
-        """A file on this machine with the bytes that the store holds now; None if there is none."""
+        """Return a path on this machine with the store's current bytes of a file, or None if it does not exist."""
         ...
 
     def damage(self, name: str, size_bytes: int, sha256: str) -> str:
-        """What is wrong with a file where it lies, in one line; empty if it has these bytes.
+        """Describe in one line what is wrong with a stored file; return an empty string if it has these bytes.
 
-        Of a file on a bucket nothing is read: the bucket says its size and the digest it was uploaded with, and
-        whether its bytes are still those. A file without that statement is read, unless this machine has a copy.
+        On a bucket the metadata is enough: size, digest at upload, and whether the bytes are still the same. A file
+        without that metadata is read, unless this machine has a copy.
         """
         ...
 
     def working(self, name: str) -> Path:
-        """Where this machine writes a file before `finish`."""
+        """Return the path where this machine writes a file before `finish`."""
         ...
 
     def finish(self, name: str, sha256: str, check: Check = no_check) -> None:
-        """A file that was written at `working` is whole: it takes its place.
+        """Move a complete file from `working` to its final place.
 
         Raises:
             BuildError: It changed on the way.
@@ -259,7 +259,7 @@ class Store(Protocol):
         ...
 
     def put(self, name: str, source: Path, size_bytes: int, sha256: str, check: Check = no_check) -> bool:
-        """Copy a whole file to its place, unless it is there; whether it was copied.
+        """Copy a complete file to its place, unless it is already there; return whether it was copied.
 
         Raises:
             BuildError: It changed on the way.
@@ -267,20 +267,20 @@ class Store(Protocol):
         ...
 
     def remove_temporary(self, folder: str, older_s: float = 0.0) -> None:
-        """Remove what killed writers were writing on this machine.
+        """Remove the temporary files that killed writers left on this machine.
 
         Args:
             folder: The folder.
-            older_s: Only files not written to for this time (s), where other writers may be at work.
+            older_s: Remove only files not written to for this time (s), because other writers may be active.
         """
         remove_temporary(self.working(folder), older_s=older_s)
 
     def lease(self, folder: str, what: str) -> AbstractContextManager[Lease]:
-        """Keep other machines from writing a folder. This machine's lock (`lease.locked`) is held.
+        """Keep other machines from writing a folder. The caller holds this machine's lock (`lease.locked`).
 
         Args:
             folder: The folder.
-            what: What lies there, for the message: `dataset small`.
+            what: Content of the folder, for the message: `dataset small`.
 
         Raises:
             BusyError: Another machine is writing it.
@@ -302,59 +302,59 @@ class Folder:
 
     @property
     def name(self) -> str:
-        """Last part of its path."""
+        """The last part of the path."""
         return self.path.rsplit("/", 1)[-1]
 
     @property
     def place(self) -> str:
-        """The folder as a person knows it."""
+        """Path or URL of the folder, for messages."""
         return self.store.where(self.path)
 
     def __str__(self) -> str:
         return self.place
 
     def within(self, path: str) -> Folder:
-        """A folder in this one."""
+        """Return a folder inside this one."""
         return Folder(self.store, f"{self.path}/{path}")
 
     def where(self, name: str) -> str:
-        """A file as a person knows it."""
+        """Return the path or URL of a file, for messages."""
         return self.store.where(f"{self.path}/{name}")
 
     def uri(self, name: str = "") -> str:
-        """What libraries that read and write by themselves take, of a file or the folder: an absolute path or a URL."""
+        """Return the absolute path or URL of a file or the folder, for libraries that do their own input and output."""
         return self.store.uri(f"{self.path}/{name}" if name else self.path)
 
     def read(self, name: str) -> bytes | None:
-        """A small file of the folder; None if there is none."""
+        """Return the content of a small file of the folder, or None if it does not exist."""
         return self.store.read(f"{self.path}/{name}")
 
     def write(self, name: str, content: bytes, check: Check = no_check) -> None:
-        """Write a small file whole, replacing an existing file."""
+        """Write a small file atomically, replacing an existing file."""
         self.store.write(f"{self.path}/{name}", content, check)
 
     def delete(self, name: str, check: Check = no_check) -> bool:
-        """Delete a file; whether it was there."""
+        """Delete a file; return whether it existed."""
         return self.store.delete(f"{self.path}/{name}", check)
 
     def names(self, pattern: str = "**") -> list[str]:
-        """Files below this folder by their names in it, sorted; see `Store.names` for the pattern."""
+        """List the files below this folder, sorted, with names relative to it; see `Store.names` for the pattern."""
         return [name.removeprefix(f"{self.path}/") for name in self.store.names(self.path, pattern)]
 
     def current(self, name: str) -> Path | None:
-        """A file on this machine with the bytes that the store holds now; None if there is none."""
+        """Return a path on this machine with the store's current bytes of a file, or None if it does not exist."""
         return self.store.current(f"{self.path}/{name}")
 
     def currents(self, names: Sequence[str]) -> list[Path | None]:
-        """`current` of several files, asked for at a time."""
+        """Return `current` of several files, with concurrent requests."""
         return self.store.each(self.current, names)
 
     def working(self, name: str) -> Path:
-        """Where this machine writes a file before `finish`; the folder around it is made."""
+        """Return the path where this machine writes a file before `finish`, and create its parent folder."""
         path = self.store.working(f"{self.path}/{name}")
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
     def finish(self, name: str, sha256: str, check: Check = no_check) -> None:
-        """A file that was written at `working` is whole: it takes its place."""
+        """Move a complete file from `working` to its final place."""
         self.store.finish(f"{self.path}/{name}", sha256, check)

@@ -1,4 +1,4 @@
-"""The checks of one dataset, shard by shard: files, splits, digests, and what the splits share."""
+"""Checks of one dataset, shard by shard: files, splits, digests, and rows shared between splits."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ _UNSEEN_BITS = np.uint64(64 - _SEEN_BITS)
 
 @dataclass
 class _SplitContent:
-    """What the shards of a split hold, as far as they have been read.
+    """Content of the shards of a split that have been read so far.
 
     Attributes:
         num_groups: Groups in them.
         num_rows: Rows in them.
-        digests: Digests of the groups of each.
-        classes: Where each symmetry class is, and its hash.
+        digests: Group digests of each shard.
+        classes: Location of each symmetry class, and its hash.
         digest: Digest of all rows; empty if they cannot be read.
     """
 
@@ -58,7 +58,7 @@ class _SplitContent:
 
 @dataclass(frozen=True)
 class _ReadShard:
-    """A shard's rows and where they lie, the digests of their groups, and a number of each row."""
+    """A shard's rows and their memory, the digests of their groups, and a fingerprint of each row."""
 
     rows: Rows
     memory: RowsMemory
@@ -67,12 +67,12 @@ class _ReadShard:
 
 
 class Checker:
-    """The checks of one dataset, and what they found and counted.
+    """Checks one dataset, and collects findings and counts.
 
     Attributes:
-        problems: One line for each thing that is wrong.
-        notes: What is known and no failure.
-        counts: How much was checked, by what.
+        problems: One line for each problem.
+        notes: Known facts that are not failures.
+        counts: How many items were checked, by type.
     """
 
     def __init__(self, folder: DatasetFolder, manifest: Manifest, progress: Progress) -> None:
@@ -86,7 +86,7 @@ class Checker:
         self._prints: dict[Split, list[NDArray[np.uint64]]] = {}
 
     def check_files(self) -> None:
-        """Every file the manifest names is there, with the bytes it had."""
+        """Check that every file in the manifest exists with the right bytes."""
         files = self._manifest.files
         self._progress.start("check files", len(files), "files")
         with ThreadPoolExecutor(HASHERS, thread_name_prefix="hash") as readers:
@@ -96,7 +96,7 @@ class Checker:
                 self._progress.advance(1)
 
     def _file_problem(self, file: FileEntry) -> list[str]:
-        """What is wrong with the bytes of a file; another thread asks."""
+        """Return the problem of a file's bytes, if any; called from another thread."""
         try:
             self._folder.open(file, fresh=True)
         except CorruptDatasetError as error:
@@ -104,7 +104,7 @@ class Checker:
         return []
 
     def check_content(self) -> None:
-        """Rows, digests, puzzles, splits and catalog agree with each other and with the rules."""
+        """Check that rows, digests, puzzles, splits and catalog agree with each other and with the rules."""
         manifest = self._manifest
         stored = sum(shard.num_examples for split in manifest.splits.values() for shard in split.shards)
         self._progress.start("check rows", stored, "examples")
@@ -126,9 +126,9 @@ class Checker:
             self.problems.append("the content digest is not the manifest's")
 
     def _check_split(self, split: Split) -> _SplitContent:
-        """Check one split, shard by shard, up to what cannot be read."""
+        """Check one split, shard by shard, up to the first unreadable shard."""
         content, entry = _SplitContent(), self._manifest.splits[split]
-        free = [RowsMemory() for _ in range(READ_AHEAD + 1)]  # one more: of the shard that is checked
+        free = [RowsMemory() for _ in range(READ_AHEAD + 1)]  # one more for the shard being checked
         with ThreadPoolExecutor(READ_AHEAD, thread_name_prefix="read") as readers:
 
             def begin(shards: Iterable[ShardEntry]) -> list[Future[_ReadShard]]:
@@ -136,7 +136,7 @@ class Checker:
 
             waiting = iter(entry.shards)
             coming = deque(begin(islice(waiting, READ_AHEAD)))
-            catalog = self._read_catalog(split)  # beside the first shards
+            catalog = self._read_catalog(split)  # while the first shards are read
             if catalog is None:
                 return content
             for shard in entry.shards:
@@ -152,7 +152,7 @@ class Checker:
         return content
 
     def _read_catalog(self, split: Split) -> SplitCatalog | None:
-        """What the catalog says of a split; None where that cannot be, which is one of the problems then."""
+        """Return the catalog of a split; on an error add a problem and return None."""
         try:
             catalog = read_split_catalog(self._folder, self._manifest, split)
         except CorruptDatasetError as error:
@@ -165,7 +165,7 @@ class Checker:
         return catalog
 
     def _read_shard(self, shard: ShardEntry, memory: RowsMemory) -> _ReadShard:
-        """Read a shard, and what of it needs nothing else; another thread does, beside the checks of those before."""
+        """Read a shard and compute its digests and fingerprints; runs in a thread while earlier shards are checked."""
         rows = read_rows(
             self._folder.open(shard),
             sequence_length=self._manifest.sequence_length,
@@ -200,7 +200,7 @@ class Checker:
         self._progress.advance(len(rows))
 
     def _check_sidecar(self, shard: ShardEntry, digests: bytes) -> None:
-        """What lies beside a shard says what the manifest and its rows say; a build would believe it."""
+        """Check that a shard's sidecar matches the manifest and the rows, because a build would trust it."""
         name = sidecar_name(shard.file)
         content = self._folder.read(name)
         if content is None:
@@ -214,7 +214,7 @@ class Checker:
             self.problems.append(f"{self._folder.where(name)}: {problem}; delete it")
 
     def _check_other_files(self) -> None:
-        """The card is what was written, and every table of the catalog says of which dataset it is."""
+        """Check that the card is unchanged, and that every catalog table contains only this dataset."""
         card = self._folder.read(CARD)
         if card is not None and (problem := card_problem(card)):
             self.problems.append(f"{self._folder.where(CARD)}: {problem}")
@@ -232,7 +232,7 @@ class Checker:
                 )
 
     def _find_shared_rows(self) -> None:
-        """No row of one split stands in another, whatever the kind knows of symmetries."""
+        """Check that no row is in two splits, even if the kind knows no symmetries."""
         prints = {split: np.concatenate(parts) for split, parts in self._prints.items()}
         for split, other in combinations(prints, 2):
             rows, others = shared_rows(prints[split], prints[other])
@@ -245,7 +245,7 @@ class Checker:
                 (self.notes if self._kind.splits_may_share_rows else self.problems).append(text)
 
     def _check_totals(self, split: Split, catalog: SplitCatalog, content: _SplitContent) -> None:
-        """Groups, examples and digest of a split whose shards were all read are those of manifest and catalog."""
+        """Check groups, examples and digest of a completely read split against manifest and catalog."""
         manifest, entry, groups = self._manifest, self._manifest.splits[split], catalog.groups
         if content.num_groups != entry.num_groups:
             self.problems.append(
@@ -272,10 +272,10 @@ class Checker:
 
 
 def row_prints(rows: Rows) -> NDArray[np.uint64]:
-    """A number for each row, uint64 [N], from its input and label alone; other rows have it by accident only.
+    """Return a fingerprint of each row, uint64 [N], from its input and label; different rows rarely share one.
 
-    Modulo 2^64 the sum of every cell times a number of 64 bits that is drawn for its place: two rows that differ have
-    the same one with a probability of 2^-56 at most.
+    It is the sum modulo 2^64 of every cell times a random 64-bit number for its position. Two different rows have the
+    same fingerprint with a probability of at most 2^-56.
     """
     width = rows.inputs.shape[1]
     draws = np.random.default_rng(0).integers(0, 2**64, (2, width), np.uint64, endpoint=False)
@@ -289,9 +289,9 @@ def row_prints(rows: Rows) -> NDArray[np.uint64]:
 def shared_rows(
     prints: NDArray[np.uint64], others: NDArray[np.uint64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The rows of one split whose numbers stand in another, and where they do: the first of equal ones, each int64.
+    """Return the rows of one split whose fingerprints occur in another, and their first positions there, each int64.
 
-    Nearly all rows are told apart by the upper bits of their numbers; only what is left is sorted.
+    The upper bits tell nearly all rows apart; only the remaining fingerprints are sorted.
     """
     rows = np.flatnonzero(_seen(others)[prints >> _UNSEEN_BITS])
     places = np.flatnonzero(_seen(prints[rows])[others >> _UNSEEN_BITS])
@@ -300,7 +300,7 @@ def shared_rows(
 
 
 def _seen(prints: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Which upper bits some numbers have."""
+    """Return which values of the upper bits occur among the fingerprints."""
     seen = np.zeros(1 << _SEEN_BITS, np.bool_)
     seen[prints >> _UNSEEN_BITS] = True
     return seen

@@ -1,4 +1,4 @@
-"""The check of an exported folder: its files are those that were written, and their rows those of the dataset."""
+"""Check of an exported folder: its files are unchanged, and its rows are those of the dataset."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from trm_data.verify.flow import Verification
 
 
 def is_exported(folder: Path) -> bool:
-    """Whether a folder was written by `trm-data export`."""
+    """Return whether a folder was written by `trm-data export`."""
     try:
         return (folder / FACTS).is_file()
-    except (OSError, ValueError):  # a text that can be no path
+    except (OSError, ValueError):  # a text that cannot be a path
         return False
 
 
 def check_exported_rows(folder: Path) -> None:
-    """The files of rows in a folder are those that were exported, where it says which; others are not looked at."""
+    """Check the row files of an exported folder against its recorded digests; other folders are not checked."""
     if not is_exported(folder):
         return
     try:
         files = dict(parse_json((folder / FACTS).read_bytes()).get("files", {}))
     except (OSError, ValueError, TypeError, AttributeError):
-        return  # whoever reads the rows says what is wrong with it
+        return  # the reader of the rows reports the problem
     for name, digest in files.items():
         if not name.endswith((".npy", ".parquet")):
             continue
@@ -42,10 +42,10 @@ def check_exported_rows(folder: Path) -> None:
 
 
 def verify_exported(folder: Path) -> Verification:
-    """Check a folder that `trm-data export` wrote against what it says of itself.
+    """Check a folder written by `trm-data export` against its export.json.
 
-    Every file must have its digest, and none may be there that is not named; then the rows are read back, and where all
-    rows of the dataset were stored their digest must be the dataset's.
+    Every file must have its recorded digest, and there must be no other files. Then the rows are read back. If all
+    rows of the dataset were stored, their digest must equal the dataset's.
     """
     begun = time.perf_counter()
     try:

@@ -1,10 +1,9 @@
-"""Checks a dataset against its manifest, and its puzzles against the rules; lists all faults.
+"""Check a dataset against its manifest, and its puzzles against the rules; list all problems.
 
-Nothing is trusted but the manifest's own digest: files are hashed, rows decoded and counted, the content digest
-computed again, every base puzzle checked by its kind, every augmented row derived again and compared, the splits
-compared for shared symmetry classes, and the catalog files compared with the rows. Works shard by shard: while one
-is checked the next two are read, and memory holds those three; `checker` goes through files and splits, `rows`
-checks the rows of a shard.
+Only the manifest's own digest is trusted. Files are hashed, rows decoded and counted, and the content digest is
+recomputed. The kind checks every base puzzle, every augmented row is derived again and compared, the splits are
+compared for shared symmetry classes, and the catalog files are compared with the rows. While one shard is checked the
+next two are read, so memory holds three shards. `checker` handles files and splits, `rows` the rows of a shard.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from trm_data.verify.checker import Checker
 
 @dataclass(frozen=True)
 class Verification:
-    """What `verify_dataset` found.
+    """Result of `verify_dataset`.
 
     Attributes:
         name: The dataset.
-        problems: One line for each thing that is wrong; none if the dataset is whole.
-        notes: What is known and no failure, such as duplicates in published sets.
-        counts: How much was checked, by what.
-        seconds: How long it took.
+        problems: One line for each problem; empty if the dataset is intact.
+        notes: Known facts that are not failures, such as duplicates in published sets.
+        counts: How many items were checked, by type.
+        seconds: Duration (s).
     """
 
     name: str
@@ -39,7 +38,7 @@ class Verification:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no problems."""
         return not self.problems
 
 

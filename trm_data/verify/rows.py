@@ -1,6 +1,6 @@
-"""Checks the rows of one shard: recovers their base puzzles, has the kind check those, and makes the rows again.
+"""Check the rows of one shard: recover the base puzzles, let the kind check them, and derive the rows again.
 
-Input: the rows as they were read, and what the catalog says of their split. Output: what is wrong with them.
+Input: the rows read, and the catalog of their split. Output: the problems found.
 Neighbour: `verify.checker`, which reads the shards and compares whole splits.
 """
 
@@ -23,14 +23,14 @@ from trm_data.symmetry.base import Made
 
 @dataclass(frozen=True)
 class ShardRows:
-    """The rows of one shard, and where they lie in their split.
+    """The rows of one shard, and their position in the split.
 
     Attributes:
-        split: Which split.
-        catalog: What the catalog says of all of it.
-        rows: N rows, those of whole groups.
-        first_group: Number of the first of these groups in the split.
-        first_row: Number of the first of these rows in the split.
+        split: The split.
+        catalog: Catalog of the whole split.
+        rows: N rows, of whole groups.
+        first_group: Number of the first group in the split.
+        first_row: Number of the first row in the split.
     """
 
     split: Split
@@ -41,7 +41,7 @@ class ShardRows:
 
     @property
     def offsets(self) -> NDArray[np.uint8] | None:
-        """Translation of each row as the catalog has it, uint8 [N, 2]; None where nothing is translated."""
+        """Translation of each row according to the catalog, uint8 [N, 2]; None if the kind does not translate."""
         if self.catalog.offsets is None:
             return None
         return self.catalog.offsets[self.first_row : self.first_row + len(self.rows)]
@@ -49,12 +49,12 @@ class ShardRows:
 
 @dataclass(frozen=True)
 class ShardFindings:
-    """What `check_rows` found.
+    """Result of `check_rows`.
 
     Attributes:
-        problems: One line for each thing that is wrong.
-        counts: What the kind counted, by what.
-        classes: Where each symmetry class is, and its hash; none where the puzzles are wrong.
+        problems: One line for each problem.
+        counts: Counts made by the kind, by type.
+        classes: Location of each symmetry class, and its hash; empty if the puzzles are wrong.
     """
 
     problems: list[str]
@@ -88,7 +88,7 @@ def check_rows(manifest: Manifest, kind: Kind, shard: ShardRows) -> ShardFinding
 
 
 def _recover(manifest: Manifest, kind: Kind, shard: ShardRows) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Inputs and labels of the base examples, from the rows of the originals."""
+    """Return inputs and labels of the base examples, from the rows of the originals."""
     rows, offsets = shard.rows, shard.offsets
     originals = np.flatnonzero(rows.augmentations == 0)
     moved = None if offsets is None else offsets[originals]
@@ -96,7 +96,7 @@ def _recover(manifest: Manifest, kind: Kind, shard: ShardRows) -> tuple[NDArray[
 
 
 def _compare_rows(manifest: Manifest, kind: Kind, shard: ShardRows, groups: Groups) -> Iterator[str]:
-    """Compare the rows of a shard with those that its base puzzles, `groups`, give."""
+    """Compare the rows of a shard with those derived from its base puzzles, `groups`."""
     if not kind.derives_rows:
         yield from _check_imported(manifest, shard, groups)
         return
@@ -108,7 +108,7 @@ def _compare_rows(manifest: Manifest, kind: Kind, shard: ShardRows, groups: Grou
 
 
 def _check_imported(manifest: Manifest, shard: ShardRows, groups: Groups) -> Iterator[str]:
-    """Rows that were made elsewhere: groups, augmentations and examples count up, tokens are in range."""
+    """Check imported rows: groups, augmentations and examples count up, tokens are in range."""
     rows, numbers = shard.rows, groups.numbered(0, len(groups))
     misnumbered = (
         (rows.groups != numbers.groups + shard.first_group)
@@ -130,14 +130,14 @@ def _check_imported(manifest: Manifest, shard: ShardRows, groups: Groups) -> Ite
 
 
 def _check_base(shard: ShardRows, groups: Groups) -> Iterator[str]:
-    """The rows of a virtual dataset are numbered as base puzzles; the kind has checked what is in them."""
+    """Check that the rows of a virtual dataset are numbered as base puzzles; the kind has checked their content."""
     expected = base_rows(groups, 0, len(groups), first_group=shard.first_group)
     wrong = shard.first_row + np.flatnonzero(_misnumbered(shard.rows, expected))
     yield from named_problems(shard.split, "row", wrong, "has wrong group, example or identifier numbers")
 
 
 def _check_derived(manifest: Manifest, kind: Kind, shard: ShardRows, groups: Groups) -> Iterator[str]:
-    """Every row is its original under its augmentation; no two puzzles of a group are the same."""
+    """Check that every row is its original under its augmentation, and that no two puzzles of a group are equal."""
     rows, first_group = shard.rows, shard.first_group
     augmenter = kind.augmenter(manifest.spec, shard.split, groups)
     identifier_each = kind.geometry(manifest.spec).identifier_each
@@ -153,7 +153,7 @@ def _check_derived(manifest: Manifest, kind: Kind, shard: ShardRows, groups: Gro
         offsets = None if shard.offsets is None else shard.offsets[begin:end]
         for problem, wrong in _differences(part, offsets, derived, made).items():
             found.setdefault(problem, []).append(np.flatnonzero(wrong) + shard.first_row + begin)
-        # Test inputs of a task can be equal where its demonstrations are not; its elements are checked instead.
+        # Test inputs of a task can be equal although its demonstrations differ; its elements are checked instead.
         if not identifier_each:
             repeated += _repeated_groups(groups, part, start, stop, first_group)
         begin = end
@@ -167,9 +167,9 @@ def _check_derived(manifest: Manifest, kind: Kind, shard: ShardRows, groups: Gro
 def _differences(
     rows: Rows, offsets: NDArray[np.uint8] | None, derived: Rows, made: Made
 ) -> dict[str, NDArray[np.bool_]]:
-    """For each thing that can be wrong with N rows in comparison with those derived, where it is, bool [N]."""
+    """Return, for each type of error, which of N rows differ from the derived ones, bool [N]."""
     same = _equal(derived.inputs, rows.inputs) and _equal(derived.labels, rows.labels)
-    if same:  # as nearly always; faster than asking row by row
+    if same:  # nearly always; faster than a check of each row
         changed = np.zeros(len(rows), np.bool_)
     else:
         changed = ((derived.inputs != rows.inputs) | (derived.labels != rows.labels)).any(axis=1)
@@ -184,7 +184,7 @@ def _differences(
 
 
 def _equal(left: NDArray[np.uint8], right: NDArray[np.uint8]) -> bool:
-    """Whether all cells are the same; eight at a time where they can be, which writes an eighth of the answers."""
+    """Return whether all cells are equal; compare eight at a time if possible, which needs an eighth of the memory."""
     if (
         left.shape == right.shape
         and left.nbytes % 8 == 0
@@ -196,7 +196,7 @@ def _equal(left: NDArray[np.uint8], right: NDArray[np.uint8]) -> bool:
 
 
 def _misnumbered(rows: Rows, expected: Rows) -> NDArray[np.bool_]:
-    """Which of N rows have another group, augmentation, example or identifier than expected, bool [N]."""
+    """Return which of N rows have a wrong group, augmentation, example or identifier, bool [N]."""
     wrong = np.zeros(len(rows), np.bool_)
     for name in ("puzzle_identifiers", "groups", "augmentations", "examples"):
         wrong |= getattr(rows, name) != getattr(expected, name)
@@ -204,7 +204,7 @@ def _misnumbered(rows: Rows, expected: Rows) -> NDArray[np.bool_]:
 
 
 def _repeated_groups(groups: Groups, rows: Rows, start: int, stop: int, first_group: int) -> list[int]:
-    """Groups of one example in which two rows have the same input."""
+    """Return the single-example groups in which two rows have the same input."""
     found: list[int] = []
     begin = 0
     for group in range(start, stop):
@@ -217,9 +217,9 @@ def _repeated_groups(groups: Groups, rows: Rows, start: int, stop: int, first_gr
 
 
 def _check_elements(manifest: Manifest, kind: Kind, shard: ShardRows, groups: Groups) -> Iterator[str]:
-    """The catalog's symmetry elements are those of the augmentations, and no two of a group are the same."""
+    """Check that the catalog's symmetry elements match the augmentations, and that those of a group differ."""
     catalog, first_group = shard.catalog, shard.first_group
-    # they are listed in the order of groups: `catalog.read` has checked it
+    # listed in group order, as checked by `catalog.read`
     start, stop = np.searchsorted(catalog.element_groups, [first_group, first_group + len(groups)])
     if start == stop:
         return

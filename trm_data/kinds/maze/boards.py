@@ -1,14 +1,14 @@
 """Sets of cells as one vector of machine words, for compiled kernels.
 
-A board has a row of cells in each lane, and a column in each bit: 32 lanes of 32 bits, or 64 of 64 for larger grids.
-Rows that follow each other lie in the same place of registers that follow each other (`lane_of`), so a step up or down
-is another register, and only one of them is shuffled. A board is a `solve.vectors.Vector`: `&`, `|` and `^` work on
-it, and all cells take a step in all directions within nanoseconds. In memory it is an array uint32 [32] or uint64
-[64], whose type says which of the two it is.
-Neighbours: `generate.maze_kernels` searches with them.
+A board stores each row of cells in a lane and each column in a bit: 32 lanes of 32 bits, or 64 of 64 for larger
+grids. Consecutive rows are at the same position of consecutive registers (`lane_of`), so a step up or down reads
+another register, and only one register is shuffled. A board is a `solve.vectors.Vector` with the operators `&`, `|`
+and `^`; all cells take a step in all directions within nanoseconds. In memory it is an array uint32 [32] or uint64
+[64]; the dtype tells which.
+Neighbours: `generate.maze_kernels` searches with boards.
 
-These are numba intrinsics: to be called from compiled functions only. Rows and columns that a grid does not have
-must be empty in the board that a step is limited to.
+These are numba intrinsics: call them from compiled functions only. Rows and columns outside the grid must be empty
+in the board that limits a step.
 """
 
 # pyright: basic, reportGeneralTypeIssues=false
@@ -38,14 +38,14 @@ def lanes_for(rows: int, columns: int) -> tuple[int, DTypeLike]:
 
 @kernel(forceinline=True)
 def lane_of(row: int, lanes: int) -> int:
-    """The lane of a row: in registers of 256 bits, 4 for a small board and 16 for a large one, one after the other."""
+    """Return the lane of a row: in 256-bit registers, 4 for a small board and 16 for a large one, one after another."""
     if lanes == SMALL:
         return (row & 3) << 3 | row >> 2
     return (row & 15) << 2 | row >> 4
 
 
 def _rows_of_lanes(lanes: int) -> list[int]:
-    """The row in each lane."""
+    """Return the row of each lane."""
     return sorted(range(lanes), key=lambda row: lane_of.py_func(row, lanes))
 
 
@@ -61,7 +61,7 @@ def _pointer(context: Any, builder: Any, array_type: Any, array: Any, board: Vec
 
 @intrinsic
 def load(typing_context: Any, array: Any) -> Any:
-    """The board that an array of as many words as lanes holds."""
+    """Load a board from an array with one word for each lane."""
     board = _board_of(array)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -73,7 +73,7 @@ def load(typing_context: Any, array: Any) -> Any:
 
 @intrinsic
 def store(typing_context: Any, array: Any, board: Any) -> Any:
-    """Write a board into an array of as many words as lanes."""
+    """Store a board in an array with one word for each lane."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointer = _pointer(context, builder, signature.args[0], arguments[0], board)
@@ -85,7 +85,7 @@ def store(typing_context: Any, array: Any, board: Any) -> Any:
 
 @intrinsic
 def one_cell(typing_context: Any, like: Any, row: Any, bit: Any) -> Any:
-    """The board of one cell: the bit of its column in a row. Of the kind of another board."""
+    """Return a board with one cell: a column bit in a row. Its type is that of another board."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         rows = ir.Constant(like.llvm, _rows_of_lanes(like.lanes))
@@ -96,7 +96,7 @@ def one_cell(typing_context: Any, like: Any, row: Any, bit: Any) -> Any:
 
 
 def _neighbours(builder: Any, board: Vector, cells: Any) -> tuple[Any, Any, Any, Any]:
-    """The cells moved by one row down and up, and by one column right and left."""
+    """Return the cells moved by one row down and up, and by one column right and left."""
     lanes = board.lanes
     zero, one = zeros(board), ir.Constant(board.llvm, [1] * lanes)
     places = ir.VectorType(ir.IntType(32), lanes)  # number `lanes` is a lane of zero
@@ -113,7 +113,7 @@ def _neighbours(builder: Any, board: Vector, cells: Any) -> tuple[Any, Any, Any,
 
 @intrinsic
 def next_to(typing_context: Any, board: Any) -> Any:
-    """The cells above, below, left and right of those of a board."""
+    """Return the cells above, below, left and right of a board's cells."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         down, up, right, left = _neighbours(builder, board, arguments[0])
@@ -124,7 +124,7 @@ def next_to(typing_context: Any, board: Any) -> Any:
 
 @intrinsic
 def without_ends(typing_context: Any, board: Any) -> Any:
-    """The cells of a board that have at least two neighbours in it."""
+    """Return the cells of a board that have at least two neighbours in it."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         cells = arguments[0]
@@ -138,12 +138,12 @@ def without_ends(typing_context: Any, board: Any) -> Any:
 
 @intrinsic
 def count_in(typing_context: Any, board: Any) -> Any:
-    """The number of cells of a board, as int64."""
+    """Return the number of cells of a board, as int64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         bytes_ = Vector(board.lanes * board.bits // 8, 8)
         counts = over_lanes(builder, "ctpop", bytes_, builder.bitcast(arguments[0], bytes_.llvm), bytes_.llvm)
-        # at most 8 in each byte, so that a byte holds the sum of those of 16 registers
+        # at most 8 in each byte, so a byte can hold the sum over 16 registers
         while bytes_.lanes > 32:
             half = bytes_.lanes // 2
             lanes = ir.VectorType(ir.IntType(32), half)
@@ -159,7 +159,7 @@ def count_in(typing_context: Any, board: Any) -> Any:
 
 @intrinsic
 def rows_of(typing_context: Any, board: Any) -> Any:
-    """A bit for each row, set where a board has a cell."""
+    """Return a bit for each row, set if the board has a cell in it."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lanes = [lane_of.py_func(row, board.lanes) for row in range(board.lanes)]

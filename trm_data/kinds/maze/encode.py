@@ -1,7 +1,7 @@
-"""Mazes as text: one character a cell, row by row; `#` wall, space free, `S` start, `G` goal, `o` path.
+"""Mazes as text: one character for each cell, row by row; `#` wall, space free, `S` start, `G` goal, `o` path.
 
 `decode_maze` and `encode_maze` are inverses; the tokens are those of `encode.vocab`.
-Neighbours: `sources.maze` reads text with them; `solve`, `generate` and `canonical` check sizes here.
+Neighbours: `sources.maze` reads text with them; `solve`, `generate` and `canonical` check sizes with this module.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def check_maze_size(rows: int, columns: int) -> None:
 
 
 def check_tokens(name: str, tokens: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.uint8]:
-    """Return tokens [N, S] of mazes, contiguous."""
+    """Check tokens [N, S] of mazes; return them contiguous."""
     check_maze_size(rows, columns)
     if tokens.ndim != 2 or tokens.shape[1] != rows * columns or tokens.dtype != np.uint8:
         raise ValueError(
@@ -44,7 +44,7 @@ def check_tokens(name: str, tokens: NDArray[np.uint8], rows: int, columns: int) 
 
 
 def check_inputs(inputs: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.uint8]:
-    """Return inputs [N, S], contiguous, each with one start, one goal and no path."""
+    """Check that inputs [N, S] have one start, one goal and no path; return them contiguous."""
     inputs = check_tokens("inputs", inputs, rows, columns)
     for token, name, expected in ((MAZE_START, "S", 1), (MAZE_GOAL, "G", 1), (MAZE_PATH, "o", 0)):
         counts = np.count_nonzero(inputs == token, axis=1)
@@ -55,12 +55,12 @@ def check_inputs(inputs: NDArray[np.uint8], rows: int, columns: int) -> NDArray[
 
 
 def encode_maze(tokens: NDArray[np.uint8]) -> str:
-    """Text of tokens [S]."""
+    """Return tokens [S] as text."""
     return "".join(CELLS[token - MAZE_WALL] for token in tokens.tolist())
 
 
 def check_cells(cells: str) -> str:
-    """Characters of cells as a person names them: wall, free, start, goal and, where answers are stated, path."""
+    """Check the user's cell characters: wall, free, start, goal and, if answers are given, path."""
     if len(cells) not in (len(CELLS) - 1, len(CELLS)) or len(set(cells)) != len(cells):
         raise ValueError(
             f"{cells!r} has {len(cells)} characters; expected those of wall, free, start, goal and path, all different "
@@ -70,13 +70,13 @@ def check_cells(cells: str) -> str:
 
 
 def decode_maze(text: str, rows: int, columns: int, cells: str = "") -> NDArray[np.uint8]:
-    """Tokens, uint8 [S], of one line of text.
+    """Decode one line of text to tokens, uint8 [S].
 
     Args:
-        text: A character a cell.
+        text: One character for each cell.
         rows: R.
         columns: C.
-        cells: The characters of wall, free, start, goal and path, where they are others than `CELLS`.
+        cells: Characters of wall, free, start, goal and path; default: `CELLS`.
     """
     if len(text) != rows * columns:
         raise ValueError(f"expected {rows * columns} characters, got {len(text)}")

@@ -1,24 +1,24 @@
 """Generate mazes whose shortest path is long.
 
-Input: seed, stream, a range of maze numbers, size, least path, range of wall shares. Output: inputs
+Input: seed, stream, a range of maze numbers, size, minimum path, range of wall shares. Output: inputs
 uint8 [N, S] as tokens, without labels (`solve.maze` makes them).
-Neighbours: `generate.maze_kernels` has the algorithm; the build splits a range over processes: no state is
-shared.
+Neighbours: `generate.maze_kernels` has the algorithm; the build divides a range among processes, which share no
+state.
 
 What is drawn: a number of walls, uniformly between two shares of the cells; that many walls, uniformly; a
 start and a goal, uniformly among the ordered pairs of free cells; all of it again until the shortest path has
-at least `min_path` steps. Maze i depends on (seed, stream, i) and the options alone.
+at least `min_path` steps. Maze i depends only on (seed, stream, i) and the options.
 
 How: of 30x30 mazes one in 50,000 would pass, so the pair is not drawn blindly. A layout is accepted with
-probability min(1, scale * share of its pairs that are long), then one of its long pairs is drawn uniformly:
-the same distribution, as long as scale * share stays below 1. Whether a layout is accepted is drawn before
-its pairs are counted, so an upper bound of the count (two cells are no farther apart than by way of a cell in
-the middle) settles nearly all layouts after one search; what is left is counted exactly.
+probability min(1, scale * share of its pairs that are long), then one of its long pairs is drawn uniformly.
+The distribution is the same as long as scale * share stays below 1. Acceptance is drawn before the pairs are
+counted. So an upper bound of the count (the distance of two cells is at most that through a central cell) rejects
+nearly all layouts after one search; the remaining ones are counted exactly.
 
-Where scale * share exceeds 1, a layout comes up too rarely, by that factor. `choose_scale` therefore keeps a
+If scale * share exceeds 1, a layout occurs too rarely, by that factor. `choose_scale` therefore keeps a
 margin. At 30x30 and 109 steps the limit is a share of 1/6: of 2,000 mazes half come from layouts with a share
-above 0.011, 1 in 100 above 0.072, 1 in 1,000 above 0.105, none above 0.124. Carried on, 1 in 10,000 lies
-beyond it, mostly by little: about 1e-5 of the distribution is missing.
+above 0.011, 1 in 100 above 0.072, 1 in 1,000 above 0.105, none above 0.124. By extrapolation, 1 in 10,000 is
+beyond the limit, mostly by little: about 1e-5 of the distribution is missing.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _LARGEST_SCALE = 20
 
 
 def default_min_path(rows: int, columns: int) -> int:
-    """Return the least path that makes mazes of a size about as rare as 109 steps makes those of 30x30.
+    """Return the minimum path that makes mazes of a size about as rare as 109 steps makes those of 30x30.
 
-    About 2e-5 of random pairs are as far apart, at the published wall shares: 12 steps for 5x5, 27 for 9x9,
-    70 for 20x20, 109 for 30x30, 187 for 50x50, 242 for 64x64; sides of 3 to 64 measured, linear in the root of
+    About 2e-5 of random pairs are that far apart, at the published wall shares: 12 steps for 5x5, 27 for 9x9,
+    70 for 20x20, 109 for 30x30, 187 for 50x50, 242 for 64x64. Measured for sides of 3 to 64; linear in the root of
     the number of cells.
     """
     check_maze_size(rows, columns)
@@ -55,7 +55,7 @@ def default_min_path(rows: int, columns: int) -> int:
 
 
 def wall_range(rows: int, columns: int, wall_low: float, wall_high: float) -> tuple[int, int]:
-    """Return the least and the largest number of walls: 270 and 450 for 30x30 and shares 0.3 to 0.5."""
+    """Return the minimum and maximum number of walls: 270 and 450 for 30x30 and shares 0.3 to 0.5."""
     if not 0 <= wall_low <= wall_high < 1:
         raise SpecError(f"wall shares: got {wall_low} to {wall_high}; expected 0 <= low <= high < 1")
     cells = rows * columns
@@ -70,10 +70,10 @@ def wall_range(rows: int, columns: int, wall_low: float, wall_high: float) -> tu
 
 @functools.lru_cache(maxsize=64)
 def choose_scale(rows: int, columns: int, min_path: int, low: int, high: int) -> int:
-    """Return the scale of the generator: how many times its share of long pairs a layout is accepted.
+    """Return the scale of the generator: a layout is accepted with probability scale times its share of long pairs.
 
-    A pilot finds the largest share among 100,000 layouts, the same ones for the same options whatever the
-    seed. Twice that, at least 1/20 and at most 1, is taken to be beyond the shares that matter.
+    A pilot run finds the largest share among 100,000 layouts, which depend on the options but not on the seed. Twice
+    that share, at least 1/20 and at most 1, is assumed to exceed all shares that matter.
     """
     from trm_data.kinds.maze import generate_kernels as maze_kernels  # imports numba
 
@@ -105,19 +105,19 @@ def generate_mazes(
     *,
     most_layouts: int = MOST_LAYOUTS,
 ) -> NDArray[np.uint8]:
-    """Return inputs number `start` to `start + count - 1`, uint8 [count, S].
+    """Return the inputs with numbers `start` to `start + count - 1`, uint8 [count, S].
 
     Args:
         seed: Unsigned 64-bit.
-        stream: Keeps series apart that share a seed, as training and test.
+        stream: Separates series with the same seed, such as training and test.
         start: First maze number.
         count: N.
         rows: 3 to 64.
         columns: 3 to 64.
-        min_path: Least number of steps from S to G.
-        wall_low: Least share of the cells that are walls.
-        wall_high: Largest share of the cells that are walls.
-        most_layouts: Layouts tried for one maze.
+        min_path: Minimum number of steps from S to G.
+        wall_low: Minimum share of wall cells.
+        wall_high: Maximum share of wall cells.
+        most_layouts: Maximum number of layouts tried for one maze.
     """
     return _generate(seed, stream, start, count, rows, columns, min_path, wall_low, wall_high, most_layouts)[
         0
@@ -135,11 +135,11 @@ def generate_unique_mazes(
     *,
     most_layouts: int = MOST_LAYOUTS,
 ) -> NDArray[np.uint8]:
-    """Return perfect mazes number `start` to `start + count - 1`, uint8 [count, S].
+    """Return the perfect mazes with numbers `start` to `start + count - 1`, uint8 [count, S].
 
-    Rooms lie at every second row and column, from row and column 0, or 1 where the side is even (drawn). The passages
-    between them are a uniformly drawn spanning tree, so any two free cells are joined by one path. Trees are drawn
-    until one has a path of at least `min_path` steps; S and G are drawn uniformly among its pairs as far apart.
+    Rooms are at every second row and column, from 0, or from a drawn 0 or 1 if the side is even. The passages between
+    them are a uniformly drawn spanning tree, so exactly one path joins any two free cells. Trees are drawn until one
+    has a path of at least `min_path` steps; S and G are drawn uniformly among its pairs that far apart.
     """
     from trm_data.kinds.maze import tree_kernels  # imports numba
 
@@ -180,7 +180,7 @@ def _generate(
     wall_high: float,
     most_layouts: int,
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
-    """`generate_mazes`, and for each layout the share of its pairs that are long."""
+    """Return the result of `generate_mazes`, and for each layout the share of its pairs that are long."""
     from trm_data.kinds.maze import generate_kernels as maze_kernels  # imports numba
 
     check_maze_size(rows, columns)

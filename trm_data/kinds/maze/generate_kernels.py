@@ -1,16 +1,16 @@
-"""The maze generator's compiled core: random layouts, weighed by their long pairs.
+"""The maze generator's compiled core: random layouts, weighted by their long pairs.
 
 Input: seed, stream, the range of maze numbers, and the options. Output: mazes, written in place.
-Neighbours: wrapped by `generate.maze`, which says what is drawn and why it is exact; `generate.boards` has the
+Neighbours: wrapped by `generate.maze`, which explains what is drawn and why it is exact; `generate.boards` has the
 steps of a search.
 
 A set of cells is a board: a word for each row, bit c for column c. A pair is long if its shortest path has at
-least `min_path` steps. Pairs are ordered: (S, G) and (G, S) are two.
+least `min_path` steps. Pairs are ordered: (S, G) and (G, S) are two pairs.
 """
 
 # pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false
 # pyright: reportAssignmentType=false
-# (numba decides the types of kernels; their annotations are for readers)
+# (numba infers the types of kernels; their annotations are for readers)
 from __future__ import annotations
 
 from typing import Any
@@ -51,7 +51,7 @@ from trm_data.seeds.kernels import (
 _GENERATE = int(Purpose.GENERATE)
 _SHARE_BITS = 5
 _INVERSE_BITS = np.uint64(32)  # of 1 / columns, as a fraction
-_ROUNDS = 8  # in which ends are taken from pockets
+_ROUNDS = 8  # rounds that remove dead ends
 _LAST_BIT = np.uint64(1 << 63)
 FREE, REST, CORE, OPEN, FRONT, COMPONENT, HALFWAY, RIM, BOARDS = range(9)
 
@@ -59,16 +59,16 @@ Words = NDArray[np.uint32] | NDArray[np.uint64]
 
 
 def empty_boards(rows: int, columns: int) -> Words:
-    """Return what the kernels work on, for mazes of a size: BOARDS empty boards."""
+    """Return the work memory of the kernels, for mazes of a size: BOARDS empty boards."""
     lanes, word = lanes_for(rows, columns)
     return np.zeros((BOARDS, lanes), word)
 
 
 @kernel(forceinline=True)
 def _flood(left: Any, front: Any, most: int) -> tuple[Any, Any, int]:
-    """Search breadth first from the cells of `front` within the board `left`, for at most a number of steps.
+    """Search breadth-first from the cells of `front` within the board `left`, for at most `most` steps.
 
-    Returns the cells that were not reached, those that were reached last, and their distance.
+    Return the cells not reached, those reached last, and the distance of the latter.
     """
     level = 0
     while level < most:
@@ -82,10 +82,9 @@ def _flood(left: Any, front: Any, most: int) -> tuple[Any, Any, int]:
 
 @kernel
 def _search(boards: Words, within: Words, row: int, bit: np.uint64, most: int) -> int:
-    """Search breadth first from a cell within a board, for at most a number of steps.
+    """Search breadth-first from a cell within a board, for at most `most` steps.
 
-    Leaves in OPEN the cells that were not reached and in FRONT those that were reached last; returns their
-    distance.
+    Leave in OPEN the cells not reached and in FRONT those reached last; return the distance of the latter.
     """
     board = load(within)
     start = one_cell(board, row, bit)
@@ -99,9 +98,9 @@ def _search(boards: Words, within: Words, row: int, bit: np.uint64, most: int) -
 def _search_all(
     boards: Words, levels: Words, sizes: NDArray[np.int64], within: Words, row: int, bit: np.uint64
 ) -> int:
-    """Search from a cell within a board to the end.
+    """Search from a cell within a board until no cell is left to reach.
 
-    Sets levels[d] and sizes[d] to the cells that are d steps away and to their number; returns the last d.
+    Set levels[d] and sizes[d] to the cells at distance d and to their number; return the last d.
     """
     left, level = load(within), 0
     front = one_cell(left, row, bit)
@@ -122,8 +121,8 @@ def _search_all(
 def _draw_layout(boards: Words, stream: NDArray[np.uint64], rows: int, columns: int, walls: int) -> None:
     """Set FREE to the cells of a uniformly drawn layout with that number of walls.
 
-    Cells are first made walls independently, with a share in 32nds, which is whole words at a time; given
-    their number, every set of walls is as likely. Then uniformly chosen cells are changed until it is right.
+    First, each cell becomes a wall independently, with a probability in 32nds, whole words at a time. Given the
+    number of walls, every set of walls is equally likely. Then uniformly drawn cells are flipped to correct the number.
     """
     cells = rows * columns
     share = (2 * walls * (1 << _SHARE_BITS) + cells) // (2 * cells)
@@ -149,11 +148,11 @@ def _draw_layout(boards: Words, stream: NDArray[np.uint64], rows: int, columns: 
         if left > 0:
             bits >>= np.uint64(columns)
     wanted, many, across = np.uint64(walls), np.uint64(cells), np.uint64(columns)
-    changed = U0 if count < wanted else U1  # the bit of a cell that is not to be changed
+    changed = U0 if count < wanted else U1  # the bit of a cell that must not change
     missing = wanted - count if count < wanted else count - wanted
     # cell // across without a division: there are at most 4,096 cells
     inverse = (U1 << _INVERSE_BITS) // across + U1
-    while missing != U0:  # without a branch on what the cell is, which nobody could foresee
+    while missing != U0:  # without a branch on the cell, which would be unpredictable
         cell, place = bounded_at(stream, place, many)
         row = cell * inverse >> _INVERSE_BITS
         column = cell - row * across
@@ -167,7 +166,7 @@ def _draw_layout(boards: Words, stream: NDArray[np.uint64], rows: int, columns: 
 
 @kernel(forceinline=True)
 def _find_central(words: Words, rows: int, columns: int) -> tuple[int, np.uint64]:
-    """A cell of a board that is not empty: in the row nearest the middle, near the middle if it can be."""
+    """Return a cell of a nonempty board: in the nonempty row nearest the middle, near the middle column if possible."""
     middle, half = np.uint64((rows - 1) // 2), np.uint64(columns // 2)
     filled = rows_of(load(words))
     after = lowest_bit(filled >> middle | _LAST_BIT)
@@ -181,7 +180,7 @@ def _find_central(words: Words, rows: int, columns: int) -> tuple[int, np.uint64
 
 @kernel
 def _first(words: Words, rows: int) -> tuple[int, np.uint64]:
-    """The first cell of a board that is not empty."""
+    """Return the first cell of a nonempty board."""
     row, lanes = 0, words.shape[0]
     while row < rows - 1 and words[lane_of(row, lanes)] == U0:
         row += 1
@@ -191,7 +190,7 @@ def _first(words: Words, rows: int) -> tuple[int, np.uint64]:
 
 @kernel
 def _bound_pairs(sizes: NDArray[np.int64], last: int, min_path: int) -> int:
-    """Bound on the number of long pairs: two cells are at most as far apart as their ways to the centre."""
+    """Return an upper bound of the number of long pairs: two cells are at most as far apart as through the centre."""
     if 2 * last < min_path:
         return 0
     total, beyond, level = 0, 0, last
@@ -205,7 +204,7 @@ def _bound_pairs(sizes: NDArray[np.int64], last: int, min_path: int) -> int:
 
 @kernel
 def _find_middle(boards: Words, row: int, bit: np.uint64, rows: int, cells: int) -> tuple[int, np.uint64]:
-    """A cell halfway between a cell and the one farthest from it, in COMPONENT."""
+    """Return a cell halfway between a cell and the farthest cell from it, in COMPONENT."""
     last = _search(boards, boards[COMPONENT], row, bit, cells)
     far_row, far_bit = _first(boards[FRONT], rows)
     _search(boards, boards[COMPONENT], row, bit, last // 2)
@@ -217,7 +216,7 @@ def _find_middle(boards: Words, row: int, bit: np.uint64, rows: int, cells: int)
 
 @kernel
 def _take_component(boards: Words, row: int, bit: np.uint64, cells: int) -> None:
-    """Set COMPONENT to the cells of FREE that a cell is connected with."""
+    """Set COMPONENT to the cells of FREE that are connected to a cell."""
     _search(boards, boards[FREE], row, bit, cells)
     store(boards[COMPONENT], load(boards[FREE]) ^ load(boards[OPEN]))
 
@@ -236,12 +235,12 @@ def _weigh_component(
     bound: int,
     needed: int,
 ) -> tuple[int, int]:
-    """Count the long pairs of COMPONENT exactly, unless the total falls short of what is needed.
+    """Count the long pairs of COMPONENT exactly, or stop if the total falls below `needed`.
 
     `total` bounds the long pairs of all components, of which `bound` belong to this one. A long pair has at
-    least one cell not less than half of min_path away from the centre, a rim cell: only these are sources. A
-    pair of rim cells is met from each of the two, so it counts once; with another cell a pair counts for both
-    orders. Adds to RIM, lists (cell, count) for each source; returns the new total and the length of the list.
+    least one rim cell, at a distance of at least half of min_path from the centre: only these are sources. A
+    pair of two rim cells is found from both, so it counts once; a pair with another cell counts for both
+    orders. Add to RIM, and list (cell, count) for each source; return the new total and the length of the list.
     """
     row, bit = _first(boards[COMPONENT], rows)
     row, bit = _find_middle(boards, row, bit, rows, cells)
@@ -255,7 +254,7 @@ def _weigh_component(
         edge = edge | load(levels[level])
     store(boards[RIM], edge)
     for level in range(last, rim - 1, -1):
-        allowed = 0  # a source of this level counts at most so much
+        allowed = 0  # upper bound of the count of a source of this level
         for other in range(max(0, min_path - level), last + 1):
             allowed += sizes[other] if other >= rim else 2 * sizes[other]
         for r in range(rows):
@@ -289,10 +288,10 @@ def _may_reach(
     min_path: int,
     needed: int,
 ) -> bool:
-    """Whether an upper bound of the long pairs of the layout in FREE is `needed` or more: seldom.
+    """Return whether an upper bound of the long pairs of the layout in FREE is at least `needed`, which is rare.
 
-    Looks at one component after the other, but for most pockets. Taking its ends away some times leaves
-    something of whatever has a path of twice as many cells, so that pockets have nothing left to be found by.
+    Look at one component after another, and skip most pockets. Removing dead ends several times keeps some
+    cells only of components with a path of twice as many cells, so pockets have no cells left.
     """
     rest = load(boards[FREE])
     core = rest
@@ -330,9 +329,9 @@ def _weigh(
     min_path: int,
     needed: int,
 ) -> tuple[int, int]:
-    """The number of long pairs of the layout in FREE if it is `needed` or more, otherwise something less.
+    """Return the number of long pairs of the layout in FREE if it is at least `needed`, else a smaller number.
 
-    Returns it and the number of sources listed, whose counts add up to it.
+    Also return the number of listed sources, whose counts add up to it.
     """
     if not _may_reach(boards, levels, sizes, rows, columns, free, min_path, needed):
         return 0, 0
@@ -377,7 +376,7 @@ def _write_maze(
     total: int,
     maze: NDArray[np.uint8],
 ) -> None:
-    """Write the layout in FREE with one of its long pairs, uniformly drawn."""
+    """Write the layout in FREE with one of its long pairs, drawn uniformly."""
     number, lanes = np.int64(next_bounded(stream, np.uint64(total))), boards.shape[1]
     source = 0
     while number >= sources[source, 2]:
@@ -395,7 +394,7 @@ def _write_maze(
         far = np.uint64(boards[OPEN, lane_of(r, lanes)])
         while far != U0:
             goal = r * columns + np.int64(lowest_bit(far))
-            # A pair with a rim cell is met from there too; another one counts here for both its orders.
+            # A pair of rim cells is also found from the other cell; another pair counts here for both orders.
             orders = 1 if np.uint64(boards[RIM, lane_of(r, lanes)]) >> lowest_bit(far) & U1 != U0 else 2
             if number < orders:
                 maze[goal if number == 1 else start] = MAZE_START
@@ -418,7 +417,7 @@ def find_largest_share(
     high: int,
     enough: float,
 ) -> float:
-    """The largest share of long pairs among a number of layouts, or the first share of at least `enough`."""
+    """Return the largest share of long pairs among a number of layouts, or the first share of at least `enough`."""
     levels = np.empty((rows * columns, boards.shape[1]), boards.dtype)
     sizes = np.empty(rows * columns, np.int64)
     centres = np.empty((rows * columns, 3), np.int64)
@@ -456,10 +455,10 @@ def generate_many(
     mazes: NDArray[np.uint8],
     shares: NDArray[np.float64],
 ) -> int:
-    """Fill mazes [N, S] with those numbered from `start`, and shares [N] with the share of pairs that are long.
+    """Fill mazes [N, S] with those numbered from `start`, and shares [N] with the share of their pairs that are long.
 
-    A layout is accepted with probability min(1, scale * share). Returns how many mazes are written: less than
-    N where one is not found within `most_layouts` layouts.
+    A layout is accepted with probability min(1, scale * share). Return the number of mazes written: less than
+    N if `most_layouts` layouts gave no maze.
     """
     levels = np.empty((rows * columns, boards.shape[1]), boards.dtype)
     sizes = np.empty(rows * columns, np.int64)
@@ -475,7 +474,7 @@ def generate_many(
             layouts += 1
             walls = low + np.int64(next_bounded(stream, np.uint64(high - low + 1)))
             free = rows * columns - walls
-            # Accepted if scale * long pairs > the draw: drawn first, so that most layouts need many.
+            # Accepted if scale * long pairs > drawn; drawn first, so that a cheap bound rejects most layouts.
             drawn = next_bounded(stream, np.uint64(free * (free - 1)))
             needed = np.int64(drawn) // scale + 1
             _draw_layout(boards, stream, rows, columns, walls)

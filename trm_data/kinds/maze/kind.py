@@ -1,6 +1,6 @@
 """The Maze kind: limits of its specification, choice of mazes, and the check of base mazes.
 
-Mazes are told apart by their layout, whatever S and G: no two of a dataset are equal under the symmetries of the grid.
+Mazes are compared by layout, ignoring S and G: no two layouts of a dataset are equal under the grid's symmetries.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class MazeKind(GridKind):
         moved = super().augmenter(spec, split, groups)
         if _options(spec).labels != "rule":
             return moved
-        if spec.augment == "stored":  # every image is made once
+        if spec.augment == "stored":  # makes every image only once
             return Relabelled(moved, *self.grid(spec))
         numbers = groups.numbered(0, len(groups))
         ks = groups.augmentations.ks(numbers.groups, numbers.augmentations)
@@ -170,7 +170,7 @@ class MazeKind(GridKind):
         problems = [f"{split} group {first + i}: {problem}" for i, problem in enumerate(found) if problem]
         ruled = label_mazes(inputs, *shape)
         other = (ruled.labels != puzzles.labels).any(axis=1)
-        # A file may state another shortest path than the rule's; what is labelled here follows it.
+        # A file may give another shortest path than the rule's; labels made here follow the rule.
         if spec.source.kind == "generated" or options.labels == "rule":
             wrong = first + np.flatnonzero(other)
             problems += named_problems(split, "group", wrong, "its label does not follow the published rule")
@@ -191,7 +191,7 @@ class MazeKind(GridKind):
         lines = text.splitlines()
         while len(lines) > options.rows and not lines[-1]:
             lines.pop()
-        if len(lines) > 1:  # rows of free cells may have been cut off
+        if len(lines) > 1:  # rows of free cells may be trimmed
             lines = [line.ljust(options.columns) for line in [*lines, *[""] * (options.rows - len(lines))]]
         cells = "".join(lines)
         tokens = decode_maze(cells, options.rows, options.columns, spec.source.symbols)
@@ -216,9 +216,9 @@ class MazeKind(GridKind):
         labels: NDArray[np.uint8],
         predictions: NDArray[np.uint8],
     ) -> Scores:
-        """Walls and ends that are kept, a path from S to G and nothing else, and one as short as the label's.
+        """Score whether walls and ends are kept, whether the marks are one path from S to G, and whether it is optimal.
 
-        A path needs all cells that it marks: where it touches itself, or a mark lies beside it, there is a shorter way.
+        A path needs all its marked cells: if it touches itself, or has a stray mark, the marks allow a shorter path.
         """
         options = _options(spec)
         kept = ((predictions == inputs) | (inputs == MAZE_FREE)).all(axis=1)
@@ -236,7 +236,7 @@ class MazeKind(GridKind):
     def satisfies(
         self, spec: DatasetSpec, inputs: NDArray[np.uint8], predictions: NDArray[np.uint8]
     ) -> NDArray[np.bool_]:
-        """A shortest path."""
+        """Return whether each prediction marks a shortest path."""
         found = self.score(spec, inputs, label_mazes(inputs, *self.grid(spec)).labels, predictions).optimal
         assert found is not None
         return found
@@ -250,7 +250,7 @@ class MazeKind(GridKind):
 
 
 def _other_counts(split: Split, puzzles: BasePuzzles, options: MazeOptions) -> list[str]:
-    """Groups whose shortest paths are others than the catalog counts; catalogs of earlier versions count none."""
+    """Return problems of groups whose shortest-path counts differ from the catalog; older catalogs have no counts."""
     problems: list[str] = []
     found = _facts(options, puzzles.inputs, puzzles.labels)
     for name, what in (("log10_shortest_paths", "number of"), ("forced_share", "forced share of")):
@@ -266,10 +266,10 @@ def _other_counts(split: Split, puzzles: BasePuzzles, options: MazeOptions) -> l
 
 
 def _open(spec: DatasetSpec, source: LocalSource, chooser: Chooser, engine: Engine, cache: Path) -> Stream:
-    """A stream of candidates; a file is read whole."""
+    """Open a stream of candidates; a file is read whole."""
     options = _options(spec)
     if source.spec.kind == "generated":
-        # Candidates are the same however their images are labelled.
+        # Candidates do not depend on how their images are labelled.
         folder = cache_folder(cache, "maze", spec.seed, asdict(replace(options, labels="rule")))
         return GeneratedStream(partial(_generated, spec.seed, options), engine, cache=folder)
     rows, rejects = read_mazes(source, options.rows, options.columns, progress=chooser.progress)
@@ -293,7 +293,7 @@ def _generated(seed: int, options: MazeOptions, stream: int, bounds: tuple[int, 
 
 
 def _checked(options: MazeOptions, shown: str, rows: MazeRows) -> Checked:
-    """The rows that have a path, which their label shows, and the others with the reason."""
+    """Return the rows with a path that their label shows, and the rejected rows with the reason."""
     inputs, stated, lines = rows.inputs, rows.labels, rows.lines
     ruled = label_mazes(inputs, options.rows, options.columns)
     labels = np.where(stated.any(axis=1, keepdims=True), stated, ruled.labels)
@@ -353,14 +353,14 @@ def maze_hashes(inputs: NDArray[np.uint8], rows: int, columns: int) -> list[str]
 
 
 def layout_hashes(inputs: NDArray[np.uint8], rows: int, columns: int) -> list[str]:
-    """Return `maze_hashes` of the walls alone: equal for mazes that differ in S and G only."""
+    """Return `maze_hashes` of the walls alone: equal for mazes that differ only in S and G."""
     inputs = check_tokens("inputs", inputs, rows, columns)
     walls = np.where(inputs == MAZE_WALL, np.uint8(MAZE_WALL), np.uint8(MAZE_FREE))
     return maze_hashes(walls, rows, columns)
 
 
 def _images(inputs: NDArray[np.uint8], rows: int, columns: int) -> list[list[bytes]]:
-    """The bytes of each maze's images, in the order of `grid_dihedrals`."""
+    """Return the bytes of each maze's images, in the order of `grid_dihedrals`."""
     inputs = check_tokens("inputs", inputs, rows, columns)
     ids = grid_dihedrals(rows, columns)
     packed = [inputs.take(source_cells(d, rows, columns), axis=1).tobytes() for d in ids]

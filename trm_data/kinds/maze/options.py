@@ -27,7 +27,7 @@ WALLS = "0.3-0.5"
 
 @dataclass(frozen=True, kw_only=True)
 class MazeOptions(Options):
-    """What only mazes have."""
+    """Options specific to mazes."""
 
     rows: int = 30
     columns: int = 30
@@ -52,7 +52,7 @@ class MazeOptions(Options):
 
     @property
     def shortest(self) -> bool:
-        """Whether a stated path must be a shortest one."""
+        """Whether a given path must be a shortest one."""
         return self.labels != "given"
 
     @override
@@ -78,18 +78,18 @@ class MazeOptions(Options):
 
 
 def usual_min_path(rows: int, columns: int, *, unique: bool) -> int:
-    """Least path of generated mazes, where none is asked for (`generate.default_min_path` says why)."""
+    """Return the default minimum path of generated mazes (see `generate.default_min_path`)."""
     usual = max(1, round(3.9 * math.sqrt(rows * columns)) - 8)
     return min(usual, longest_unique_path(rows, columns)) if unique else usual
 
 
 def longest_unique_path(rows: int, columns: int) -> int:
-    """Steps of the longest path that a perfect maze can have: through all rooms."""
+    """Return the length of the longest possible path of a perfect maze, which visits all rooms."""
     return 2 * (((rows + 1) // 2) * ((columns + 1) // 2) - 1)
 
 
 def form_of_rows(options: MazeOptions, found: ImportedRows) -> MazeOptions:
-    """The options with how the labels of rows that were made elsewhere came about, as the rows show it."""
+    """Return the options with the label rule of imported rows, as inferred from the rows."""
     from trm_data.kinds.maze.solve import label_mazes, path_problems
 
     shape, labels = (options.rows, options.columns), "rule"
@@ -98,19 +98,19 @@ def form_of_rows(options: MazeOptions, found: ImportedRows) -> MazeOptions:
             if (label_mazes(rows.inputs, *shape).labels == rows.labels).all():
                 continue
             shortest = not any(path_problems(rows.inputs, rows.labels, *shape))
-        except ValueError:  # no mazes; the import says what is wrong
+        except ValueError:  # not mazes; the import reports the problem
             return options
         labels = "moved" if shortest and labels != "given" else "given"
     return replace(options, labels=labels)
 
 
 def symmetries(rows: int, columns: int) -> int:
-    """Symmetries of a grid, the identity included."""
+    """Return the number of symmetries of a grid, the identity included."""
     return 8 if rows == columns else 4
 
 
 def spellings(name: str) -> Sequence[str]:
-    """A maze with all its symmetries has 7 augmentations besides the original; some names count that too."""
+    """Return other spellings of a name: 7 augmentations and the original make 8 images; some names count all 8."""
     found = re.fullmatch(r"(maze-(\d{1,2})x(\d{1,2})-.+-aug-)(\d)(-.+)?", name)
     if found is None:
         return ()
@@ -120,7 +120,7 @@ def spellings(name: str) -> Sequence[str]:
 
 
 def shape_options(rows: int, columns: int, vocabulary_size: int) -> MazeOptions:
-    """A grid of that size."""
+    """Return the options of a grid of this size."""
     return MazeOptions(rows=rows, columns=columns)
 
 

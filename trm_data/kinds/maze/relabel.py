@@ -1,8 +1,8 @@
-"""Augmentation of mazes that keeps the rule of their labels.
+"""Augmentation of mazes that relabels each image by the published rule.
 
-A symmetry moves the maze; the path is then found again by the published rule, which looks in the order down, left,
-right, up whichever way the maze is turned. Moving the label gives the rule's label of the moved maze for 13% of the
-images only (docs/decisions/0045-labels-of-moved-mazes.md).
+A symmetry moves the maze; the path is then searched again by the published rule, which always looks in the order
+down, left, right, up. Moving the label instead gives the rule's label of the moved maze for only 13% of the images
+(docs/decisions/0045-labels-of-moved-mazes.md).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class Relabelled:
     """The rows of another augmenter, each labelled by the published rule.
 
     Args:
-        moved: Makes the rows.
-        rows: Of the grid.
-        columns: Of the grid.
+        moved: Augmenter that makes the rows.
+        rows: Rows of the grid.
+        columns: Columns of the grid.
     """
 
     def __init__(self, moved: Augmenter, rows: int, columns: int) -> None:
@@ -46,17 +46,17 @@ class Relabelled:
 
 
 class RelabelledOnce:
-    """The same rows for a loader, which asks for each many times: all images are labelled when it is made.
+    """The same rows for a loader, which reads each row many times: all images are labelled once, at construction.
 
-    A path is a bit for each cell, so 1,000 mazes of 30x30 take 0.9 MB.
+    A path is stored as a bit for each cell, so 1,000 mazes of 30x30 take 0.9 MB.
 
     Args:
-        moved: Makes the rows.
+        moved: Augmenter that makes the rows.
         groups: Group of every image, int64 [N].
-        ks: Its k, int64 [N].
-        num_groups: Groups.
-        rows: Of the grid.
-        columns: Of the grid.
+        ks: k of every image, int64 [N].
+        num_groups: Number of groups.
+        rows: Rows of the grid.
+        columns: Columns of the grid.
     """
 
     def __init__(

@@ -1,11 +1,11 @@
-"""Label mazes with a shortest path, and check stated labels.
+"""Label mazes with a shortest path, and check given labels.
 
-Input: mazes as tokens uint8 [N, S]. Output: `MazeLabels`, or what is wrong with each stated label.
-Neighbours: `solve.maze_kernels` has the search; builds label what is generated or stated without an answer,
+Input: mazes as tokens uint8 [N, S]. Output: `MazeLabels`, or the problem of each given label.
+Neighbours: `solve.maze_kernels` has the search; builds label mazes that are generated or have no answer,
 `verify` checks labels by rule or by `path_problems`.
 
 A maze has up to millions of shortest paths. The published rule marks one: breadth-first from S, neighbours
-in the order down, left, right, up, the first parent wins. A label of another rule can be right as well.
+in the order down, left, right, up, the first parent wins. A label by another rule can also be right.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from trm_data.kinds.maze.encode import CELLS, check_inputs, check_tokens
 
 @dataclass(frozen=True)
 class MazeLabels:
-    """What a search found, one entry for each maze."""
+    """Search results, one entry for each maze."""
 
     labels: NDArray[np.uint8]
     """[N, S], the input with the cells between S and G marked; the input itself where there is no path."""
@@ -43,9 +43,9 @@ def label_mazes(inputs: NDArray[np.uint8], rows: int, columns: int) -> MazeLabel
 def count_shortest_paths(
     inputs: NDArray[np.uint8], rows: int, columns: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """How many shortest paths each maze has, and which share of a path's cells between S and G all of them use.
+    """Return the number of shortest paths, and the share of a path's cells between S and G that all of them use.
 
-    Both are float64 [N]. Both are 0 where there is no path.
+    Both are float64 [N], and 0 if there is no path.
     """
     from trm_data.kinds.maze import solve_kernels as maze_kernels  # imports numba
 
@@ -58,9 +58,9 @@ def count_shortest_paths(
 def marked_steps(
     inputs: NDArray[np.uint8], answers: NDArray[np.uint8], rows: int, columns: int
 ) -> NDArray[np.int32]:
-    """Steps from S to G on a shortest way over marked cells alone, int32 [N].
+    """Return the length of the shortest path from S to G over marked cells alone, int32 [N].
 
-    It is -1 where there is no such way, or where an answer, which may be any tokens, does more than mark free cells.
+    It is -1 if there is no such path, or if an answer, which may be any tokens, does not only mark free cells.
     """
     from trm_data.kinds.maze import solve_kernels as maze_kernels  # imports numba
 
@@ -74,21 +74,21 @@ def marked_steps(
 
 
 def _changed(inputs: NDArray[np.uint8], answers: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Cells [N, S] that are neither those of the maze nor marked free ones."""
+    """Return which cells [N, S] are neither those of the maze nor marked free cells."""
     return (answers != inputs) & ~((inputs == MAZE_FREE) & (answers == MAZE_PATH))
 
 
 def path_problems(
     inputs: NDArray[np.uint8], labels: NDArray[np.uint8], rows: int, columns: int, *, shortest: bool = True
 ) -> list[str | None]:
-    """Say what is wrong with each label, whichever of the shortest paths it marks; None if nothing.
+    """Return the problem of each label, whichever shortest path it marks; None if it is right.
 
     Args:
         inputs: Tokens [N, S].
         labels: Tokens [N, S].
         rows: R.
         columns: C.
-        shortest: Refuse a path that is not a shortest one.
+        shortest: Reject a path that is not a shortest one.
     """
     inputs = check_inputs(inputs, rows, columns)
     labels = check_tokens("labels", labels, rows, columns)
@@ -115,7 +115,7 @@ def path_problems(
 
 
 def _path_problem(shortest: int, through_marked: int, steps: int, *, must_be_shortest: bool) -> str | None:
-    """What is wrong with marked cells, one fewer than `steps`, through which the way has `through_marked` steps."""
+    """Return the problem of `steps - 1` marked cells, over which the shortest path has `through_marked` steps."""
     if through_marked < 0:
         return "the marked cells are no path from S to G"
     if steps == shortest:
@@ -132,5 +132,4 @@ def _path_problem(shortest: int, through_marked: int, steps: int, *, must_be_sho
 
 
 def _show(token: np.uint8) -> str:
-    """A cell's character, quoted."""
     return repr(CELLS[int(token) - MAZE_WALL])

@@ -1,12 +1,12 @@
 """Breadth-first search in mazes, compiled.
 
 Input: mazes as tokens uint8 [N, S]. Output: labels, lengths and counts of shortest paths, written in place.
-Searches run on a grid with a border of zeros, so that no step asks whether it leaves the maze.
+Searches run on a grid with a border of zeros, so that no step needs a bounds check.
 Neighbours: wrapped by `solve.maze`.
 """
 
 # pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false
-# (numba decides the types of kernels; their annotations are for readers)
+# (numba infers the types of kernels; their annotations are for readers)
 from __future__ import annotations
 
 import numpy as np
@@ -20,7 +20,7 @@ NO_PATH = -1
 
 @kernel(forceinline=True)
 def _pad(cells: NDArray[np.uint8], rows: int, columns: int, padded: NDArray[np.uint8]) -> int:
-    """Copy a maze into the middle of `padded`, whose border is 0; return the place of S there."""
+    """Copy a maze into the middle of `padded`, whose border is 0; return the position of S there."""
     start = 0
     for row in range(rows):
         first = (row + 1) * (columns + 2) + 1
@@ -41,9 +41,9 @@ def _find_path(
     parents: NDArray[np.int32],
     queue: NDArray[np.int32],
 ) -> int:
-    """Search from S over cells of the token `free` until G is met; return the place of G, or -1.
+    """Search from S over cells of the token `free` up to G; return the position of G, or -1.
 
-    Cells that were met become 0. Neighbours in the order down, left, right, up; the first parent wins.
+    Visited cells become 0. Neighbours in the order down, left, right, up; the first parent wins.
     """
     queue[0] = start
     parents[start] = start
@@ -66,7 +66,7 @@ def _find_path(
 
 @kernel
 def _count_steps(parents: NDArray[np.int32], goal: int) -> int:
-    """The number of steps from S to a cell; -1 for no cell."""
+    """Return the number of steps from S to a cell; -1 for no cell."""
     steps, cell = 0, goal
     while cell >= 0 and parents[cell] != cell:
         cell = np.int64(parents[cell])
@@ -78,7 +78,7 @@ def _count_steps(parents: NDArray[np.int32], goal: int) -> int:
 def label_many(
     inputs: NDArray[np.uint8], rows: int, columns: int, labels: NDArray[np.uint8], steps: NDArray[np.int32]
 ) -> None:
-    """Fill labels [N, S] and path lengths [N], -1 where there is no path."""
+    """Fill labels [N, S] and path lengths [N], -1 if there is no path."""
     stride = columns + 2
     padded = np.zeros((rows + 2) * stride, np.uint8)
     parents = np.empty(len(padded), np.int32)
@@ -97,7 +97,7 @@ def label_many(
 
 @kernel
 def marked_many(labels: NDArray[np.uint8], rows: int, columns: int, steps: NDArray[np.int32]) -> None:
-    """Fill steps [N] with the length of the shortest path over marked cells alone, -1 where there is none."""
+    """Fill steps [N] with the length of the shortest path over marked cells alone, -1 if there is none."""
     stride = columns + 2
     padded = np.zeros((rows + 2) * stride, np.uint8)
     parents = np.empty(len(padded), np.int32)
@@ -117,7 +117,7 @@ def _count_ways(
     ways: NDArray[np.float64],
     queue: NDArray[np.int32],
 ) -> int:
-    """Fill the distance from S and the number of shortest paths for all cells up to G; return its place, or -1."""
+    """Fill distance from S and number of shortest paths for all cells up to G; return the position of G, or -1."""
     distances[:] = -1
     distances[start], ways[start] = 0, 1.0
     queue[0] = start
@@ -125,7 +125,7 @@ def _count_ways(
     while head < tail:
         cell = np.int64(queue[head])
         head += 1
-        if padded[cell] == MAZE_GOAL:  # every cell that is one step nearer came before it
+        if padded[cell] == MAZE_GOAL:  # all cells one step nearer were visited before
             return cell
         for other in (cell + stride, cell - 1, cell + 1, cell - stride):
             if padded[other] != MAZE_FREE and padded[other] != MAZE_GOAL:
@@ -147,10 +147,10 @@ def count_paths_many(
     paths: NDArray[np.float64],
     forced: NDArray[np.float64],
 ) -> None:
-    """Fill the numbers of shortest paths [N], and the share of a path's cells between S and G that all have [N].
+    """Fill the numbers of shortest paths [N], and the share of the cells between S and G that all of them use [N].
 
-    Both are 0 where there is no path; the share is 1 where S and G are neighbours. A cell is on every shortest path
-    if no other cell of a shortest path is as far from S, so the share is exact however many paths there are.
+    Both are 0 if there is no path; the share is 1 if S and G are neighbours. A cell is on every shortest path
+    if no other cell of a shortest path has its distance from S. So the share is exact for any number of paths.
     """
     stride = columns + 2
     padded = np.zeros((rows + 2) * stride, np.uint8)
@@ -172,7 +172,7 @@ def count_paths_many(
         head, tail = 0, 1
         while (
             head < tail
-        ):  # back from G; a cell that was met has a distance beyond all others, which says its level
+        ):  # back from G; the distance of a visited cell becomes its level plus `beyond`
             cell = np.int64(queue[head])
             head += 1
             level = steps - 1 if cell == goal else distances[cell] - beyond - 1

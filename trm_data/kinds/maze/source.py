@@ -1,7 +1,7 @@
-"""Mazes from files of every form that `sources.forms` reads.
+"""Read mazes from files of every format that `sources.forms` supports.
 
-Input: an open `LocalSource`. Output: `MazeRows`, the rows whose form is right, and a `Reject` for each of the
-others. Whether there is a path and the answer marks a shortest one is for `solve.maze`.
+Input: an open `LocalSource`. Output: `MazeRows` with the valid rows, and a `Reject` for each invalid row.
+`solve.maze` checks whether there is a path and whether the answer marks a shortest one.
 Spaces are free cells, so nothing is stripped.
 """
 
@@ -29,8 +29,8 @@ class MazeRows(SourceRows):
 
     Attributes:
         inputs: Tokens, uint8 [N, S].
-        labels: Tokens as stated, all 0 where none is, uint8 [N, S].
-        ratings: As stated, NaN where none is, float32 [N].
+        labels: Given labels as tokens, all 0 if there is none, uint8 [N, S].
+        ratings: Given ratings, NaN if there is none, float32 [N].
         lines: Line in the file, from 1, int64 [N].
     """
 
@@ -51,17 +51,17 @@ def read_mazes(
     distinct: bool = True,
     progress: Progress | None = None,
 ) -> tuple[MazeRows, list[Reject]]:
-    """All rows of a file.
+    """Read all rows of a file.
 
     Args:
         source: A `csv`, `txt` or `table` source.
-        rows: R.
-        columns: C.
-        distinct: Refuse exact duplicates.
-        progress: Told of rows as they are read.
+        rows: Rows R of the grid.
+        columns: Columns C of the grid.
+        distinct: Reject exact duplicates.
+        progress: Shows the number of rows read.
 
     Returns:
-        The rows whose form is right and no exact duplicate of an earlier one, and the others with the reason.
+        The valid rows, without duplicates of earlier rows if `distinct`; and the rejected rows with the reason.
     """
     check_maze_size(rows, columns)
 
@@ -96,7 +96,7 @@ def read_mazes(
 
 
 def _in_a_line(text: str, columns: int) -> str:
-    """A maze over several lines in one; cells that were cut off at the ends of lines are free."""
+    """Join a maze of several lines into one; cells trimmed at line ends are free."""
     if "\n" not in text and "\r" not in text:
         return text
     return "".join(line.ljust(columns) for line in text.splitlines())

@@ -1,13 +1,13 @@
-"""The generator of mazes with one path, compiled: a uniformly drawn spanning tree, and a long pair of its cells.
+"""The generator of perfect mazes, compiled: a uniformly drawn spanning tree, and a long pair of its cells.
 
-Rooms lie at every second row and column. Wilson's algorithm (loop-erased random walks) draws a spanning tree of the
-lattice of rooms; the cell between two rooms of an edge is free, all others are walls. So any two free cells are joined
-by one path.
-Neighbours: wrapped by `generate.generate_unique_mazes`, which says what is drawn.
+Rooms are at every second row and column. Wilson's algorithm (loop-erased random walks) draws a spanning tree of the
+lattice of rooms. The cell between two rooms of an edge is free, all others are walls. So exactly one path joins any
+two free cells.
+Neighbours: wrapped by `generate.generate_unique_mazes`, which explains what is drawn.
 """
 
 # pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false
-# (numba decides the types of kernels; their annotations are for readers)
+# (numba infers the types of kernels; their annotations are for readers)
 from __future__ import annotations
 
 import numpy as np
@@ -23,9 +23,9 @@ _GENERATE = int(Purpose.GENERATE)
 
 @kernel
 def _draw_tree(stream: NDArray[np.uint64], high: int, wide: int, ways: NDArray[np.int8]) -> None:
-    """Set for every room but one the direction (down, left, right, up) of the room that it hangs on; -1 of that one.
+    """Set each room's direction (down, left, right, up) to its parent in the tree; -1 for the root.
 
-    A room that the walk has left is -2 - direction until its walk has come to the tree.
+    A room that the walk has left is -2 - direction until the walk reaches the tree.
     """
     rooms = high * wide
     ways[:rooms] = -8
@@ -80,7 +80,7 @@ def _search(
     distances: NDArray[np.int32],
     queue: NDArray[np.int32],
 ) -> int:
-    """List in `queue` all free cells by their distance from one; return their number."""
+    """List in `queue` all free cells by their distance from `start`; return their number."""
     queue[0], before[start], distances[start] = start, -1, 0
     head, tail = 0, 1
     while head < tail:
@@ -105,7 +105,7 @@ def _search(
 
 @kernel
 def _far(queue: NDArray[np.int32], distances: NDArray[np.int32], count: int, min_path: int) -> int:
-    """How many of the cells listed by distance are at least `min_path` steps away."""
+    """Return the number of listed cells that are at least `min_path` steps away; the list is sorted by distance."""
     far = 0
     while far < count and distances[queue[count - 1 - far]] >= min_path:
         far += 1
@@ -125,7 +125,7 @@ def generate_trees(
 ) -> int:
     """Fill mazes [N, S] with those numbered from `start`.
 
-    Returns how many mazes are written: less than N where one is not found within `most_layouts` layouts.
+    Return the number of mazes written: less than N if `most_layouts` layouts gave no maze.
     """
     high, wide, cells = (rows + 1) // 2, (columns + 1) // 2, rows * columns
     stream = np.empty(STREAM_WORDS, np.uint64)
@@ -144,7 +144,7 @@ def generate_trees(
             _draw_tree(stream, high, wide, ways)
             _write_tree(ways, high, wide, top, left, columns, maze)
             free = _search(maze, top * columns + left, rows, columns, before, distances, listed)
-            # The cell farthest from any cell is one end of a longest path.
+            # In a tree, the cell farthest from any cell is one end of a longest path.
             _search(maze, np.int64(listed[free - 1]), rows, columns, before, distances, queue)
             if distances[queue[free - 1]] < min_path:
                 continue
