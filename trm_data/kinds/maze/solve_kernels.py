@@ -170,9 +170,8 @@ def count_paths_many(
         cells_at[: steps + 1] = 0
         queue[0] = goal
         head, tail = 0, 1
-        while (
-            head < tail
-        ):  # back from G; the distance of a visited cell becomes its level plus `beyond`
+        # Back from G: the distance of a visited cell becomes its level plus `beyond`.
+        while head < tail:
             cell = np.int64(queue[head])
             head += 1
             level = steps - 1 if cell == goal else distances[cell] - beyond - 1
