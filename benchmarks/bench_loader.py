@@ -25,7 +25,7 @@ from trm_data.building.flow import build_dataset
 from trm_data.kinds.arc.options import ArcOptions
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.loader.dataset import RESIDENT_BUDGET_BYTES
-from trm_data.loader.stored import StoredRows
+from trm_data.loader.rows import StoredRows
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.storage.root import resolve_root

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from trm_train.cli import main
-from trm_train.config.effect import without_effect
+from trm_train.config.overrides import without_effect
 from trm_train.experiments.registry import find_experiment, load_experiments
 from trm_train.runs.record import run_name
 

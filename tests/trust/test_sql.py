@@ -20,8 +20,7 @@ from tests.harness.figures import record
 from tests.harness.roots import root_with
 from tests.trm_eval.conftest import Evaluated
 from tests.trust.attacks import attacks, writes
-from trm_data.catalog.plan import READING, operators_of
-from trm_data.catalog.query import query_catalog
+from trm_data.catalog.query import READING, operators_of, query_catalog
 from trm_data.cli import main as trm_data_main
 from trm_data.errors import QueryError
 from trm_data.storage.atomic import file_sha256

@@ -1,18 +1,24 @@
-"""Shared by commands of `trm-data`: options, and the formatting of sizes."""
+"""Shared by commands of `trm-data`: options, sizes, and the output of `build` and `import`."""
 
 from __future__ import annotations
 
 import fnmatch
+import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
 from trm_data.closest import no_such
 from trm_data.errors import DatasetNotFoundError, SpecError
+from trm_data.named import first_name, named_datasets
 
 if TYPE_CHECKING:
     from trm_data.storage.root import Layout
+if TYPE_CHECKING:
+    from trm_data.building.estimate import Estimate
+    from trm_data.building.flow import BuildResult
+
 
 Name = Annotated[Positional[str], arg(metavar="NAME", help="A dataset: trm-data list.")]
 Names = Annotated[Positional[tuple[str, ...]], arg(metavar="NAME [NAME ...]", help_behavior_hint="")]
@@ -54,3 +60,63 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def facts_of(result: BuildResult) -> dict[str, Any]:
+    """What a build did, as plain data."""
+    manifest = result.manifest
+    return {
+        "name": manifest.name,
+        "folder": result.place,
+        "content_digest": manifest.content_digest,
+        "unchanged": result.unchanged,
+        "shards_written": result.shards_written,
+        "shards_kept": result.shards_kept,
+        "rejects": result.rejects,
+        "examples": {split: entry.num_examples for split, entry in manifest.splits.items()},
+        "size_bytes": manifest.size_bytes,
+        "seconds": round(result.seconds, 3),
+        "warnings": list(result.warnings),
+    }
+
+
+def print_built(result: BuildResult) -> None:
+    """What a build did, for people."""
+    manifest = result.manifest
+    counts = ", ".join(f"{entry.num_examples:,} {split}" for split, entry in manifest.splits.items())
+    if result.unchanged:
+        print(f"{manifest.name}: already built, nothing to do ({counts} examples)")
+    else:
+        kept = f", {result.shards_kept} shards were already there" if result.shards_kept else ""
+        size = megabytes(manifest.size_bytes)
+        print(f"{manifest.name}: {counts} examples, {size}, {result.seconds:.1f} s{kept}")
+    if result.rejects:
+        print(f'  {bad_rows(result.rejects)} left out: trm-data sql "SELECT * FROM rejects"')
+    for warning in result.warnings:
+        print(f"  warning: {warning}", file=sys.stderr)
+    print(f"  digest {manifest.content_digest[:12]}, in {result.place}")
+    if "train" in manifest.splits and first_name(manifest.name) not in named_datasets():
+        print(f"  train on it: trm-train run quickstart --data.dataset {manifest.name}")
+
+
+def bad_rows(count: int) -> str:
+    """A number in words."""
+    return f"{count:,} bad row{'s' * (count != 1)}"
+
+
+def print_estimate(estimate: Estimate) -> None:
+    """What a build would make; nothing is built."""
+    if estimate.built:
+        print(f"{estimate.name}: already built; the same build would do nothing")
+        return
+    examples = ", ".join(f"{count:,} {split}" for split, count in estimate.examples.items())
+    print(f"{estimate.name}: would build about {examples} examples of {estimate.sequence_length} cells")
+    size, seconds = megabytes(estimate.size_bytes), estimate.seconds
+    done = "its rows were not read, nothing was built" if estimate.rows_unread else "nothing was built"
+    takes = f"{duration(seconds / 2)} to {duration(seconds * 2)}"
+    if estimate.at_least:
+        takes = f"at least {duration(seconds)}"
+    cores = f"{estimate.workers} core{'s' * (estimate.workers != 1)}"
+    print(f"  about {size} on disk, {takes} on {cores}; {done}")
+    if estimate.rejects:
+        print(f"  {bad_rows(estimate.rejects)} would be left out")

@@ -46,7 +46,7 @@ class Import:
     def run(self) -> int:
         """Import them and say what came."""
         from trm_data.building.flow import build_dataset
-        from trm_data.commands.built import facts_of, print_built
+        from trm_data.commands.common import facts_of, print_built
         from trm_data.engine.local import LocalEngine
         from trm_data.kinds.registry import import_request
         from trm_data.show.progress import terminal_progress

@@ -14,8 +14,7 @@ from trm_data.closest import no_such
 from trm_data.errors import SpecError
 from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import open_dataset
-from trm_data.loader.rows import Picks
-from trm_data.loader.virtual import open_virtual
+from trm_data.loader.rows import Picks, open_virtual
 from trm_data.manifest import Manifest, read_manifest
 from trm_data.records import Rows
 from trm_data.shards.reader import read_block

@@ -26,8 +26,7 @@ from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
 from trm_data.sources.base import Sources
 from trm_data.specs import DatasetSpec, OwnOptions, Split
-from trm_data.symmetry.base import Augmenter, Made
-from trm_data.symmetry.elements import keyed_elements
+from trm_data.symmetry.base import Augmenter, Made, keyed_elements
 
 GENERATE_OWN = 1 << 32
 """Purpose of the draws of other packages' generators, far above those of `seeds.Purpose`."""

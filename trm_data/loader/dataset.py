@@ -248,11 +248,11 @@ def open_dataset(
         raise SpecError(f"dataset {name} has no split {split!r}: it has {', '.join(manifest.splits)}")
     opened = cast(Split, split)
     if manifest.virtual:
-        from trm_data.loader.virtual import open_virtual
+        from trm_data.loader.rows import open_virtual
 
         groups, reader = open_virtual(layout.dataset(manifest.name), manifest, opened)
     else:
-        from trm_data.loader.stored import open_stored
+        from trm_data.loader.rows import open_stored
 
         groups, reader = open_stored(layout.dataset(manifest.name), manifest, opened, budget_bytes)
     return Dataset(manifest, opened, groups, reader)

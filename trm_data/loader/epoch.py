@@ -9,8 +9,8 @@ import numpy as np
 
 from trm_data.errors import SpecError
 from trm_data.loader.dataset import Dataset, whole_number
+from trm_data.loader.pipeline import check_types
 from trm_data.loader.rows import Batch
-from trm_data.loader.source import check_types
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ def make_mixture(datasets: Mapping[Dataset, float] | list[tuple[Dataset, float]]
         datasets: Datasets and their weights, any positive numbers.
 
     Raises:
-        SpecError: There is no dataset, a weight is not positive, or there are more than 256 tokens.
+        SpecError: No dataset is given, a weight is not positive, or there are more than 256 tokens.
     """
     pairs = list(datasets.items()) if isinstance(datasets, Mapping) else list(datasets)
     if not pairs:

@@ -1,15 +1,32 @@
 """Rows of one split: picks, the row numbers of each group, and batches.
 
-Neighbours: `stored` and `virtual` read rows, `plan` picks them, `dataset` joins both.
+`StoredRows` reads rows of shards, in memory while they fit a budget, else from decoded files that are mapped.
+`VirtualRows` computes augmentations of base puzzles when a batch needs them. `plan` picks rows, `dataset` joins both.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import fcntl
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from trm_data.catalog.read import read_groups
+from trm_data.errors import CorruptDatasetError
+from trm_data.kernel import kernel
+from trm_data.kinds.registry import load_kind
+from trm_data.manifest import Manifest, SplitEntry
+from trm_data.records import Augmentations, Rows
+from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests, split_digest
+from trm_data.shards.reader import read_rows
+from trm_data.specs import Split
+from trm_data.storage.atomic import file_sha256, parse_json, write_json
+from trm_data.storage.root import DatasetFolder
+from trm_data.symmetry.base import Augmenter
 
 Batch = dict[str, NDArray[np.uint8] | NDArray[np.int32]]
 """`inputs` uint8 [b, S], `labels` uint8 [b, S], `puzzle_identifiers` int32 [b]; of a mixture also `tasks` int32 [b]."""
@@ -74,3 +91,229 @@ class RowReader(Protocol):
     def gather(self, picks: Picks, rows: NDArray[np.int64] | None) -> Batch:
         """Return the picked rows as a batch; `rows` are their numbers if the caller knows them."""
         ...
+
+
+@dataclass(frozen=True)
+class VirtualRows:
+    """Computed rows.
+
+    Attributes:
+        augmenter: Computes the rows.
+        augmentations: Augmentations of each group.
+        first_identifiers: Identifier of each group's original, int32 [G].
+        identifier_each: Whether every augmentation has its own identifier.
+        sequence_length: Cells S of a row.
+    """
+
+    augmenter: Augmenter
+    augmentations: Augmentations
+    first_identifiers: NDArray[np.int32]
+    identifier_each: bool
+    sequence_length: int
+
+    def gather(self, picks: Picks, rows: NDArray[np.int64] | None) -> Batch:
+        """Augment base puzzles; `rows` is ignored, because the picks have the same information."""
+        shape = (len(picks), self.sequence_length)
+        inputs, labels = np.empty(shape, np.uint8), np.empty(shape, np.uint8)
+        ks = self.augmentations.ks(picks.groups, picks.augmentations)
+        self.augmenter.fill(picks.groups, ks, picks.examples, inputs, labels)
+        identifiers = self.first_identifiers[picks.groups]
+        if self.identifier_each:
+            identifiers = identifiers + picks.augmentations.astype(np.int32)
+        return {"inputs": inputs, "labels": labels, "puzzle_identifiers": identifiers}
+
+
+def open_virtual(folder: DatasetFolder, manifest: Manifest, split: Split) -> tuple[GroupTable, VirtualRows]:
+    """Return the base puzzles of a split and their augmenter."""
+    rows = Rows.concatenate(
+        [
+            read_rows(
+                folder.open(shard),
+                sequence_length=manifest.sequence_length,
+                num_records=shard.num_records,
+                num_examples=shard.num_examples,
+            )
+            for shard in manifest.splits[split].shards
+        ]
+    )
+    groups = read_groups(folder, manifest, split)
+    if len(rows) != len(groups.inputs):
+        raise CorruptDatasetError(f"{manifest.name} {split}: the catalog's puzzles are not those of the rows")
+    kind = load_kind(manifest.kind)
+    counts = groups.rows_per_group
+    table = GroupTable(
+        np.cumsum(counts) - counts,
+        groups.augmentations.counts.astype(np.int64),
+        groups.examples_per_augmentation,
+    )
+    base = replace(groups, inputs=rows.inputs, labels=rows.labels)
+    reader = VirtualRows(
+        kind.augmenter(manifest.spec, split, base),
+        groups.augmentations,
+        groups.first_identifiers,
+        kind.geometry(manifest.spec).identifier_each,
+        manifest.sequence_length,
+    )
+    return table, reader
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """N decoded rows of S cells.
+
+    Attributes:
+        rows: All rows, in memory or memory-mapped.
+        groups: Row ranges of the groups.
+    """
+
+    rows: Rows
+    groups: GroupTable
+
+    def gather(self, picks: Picks, rows: NDArray[np.int64] | None) -> Batch:
+        """Copy rows into a batch; compute the row numbers from the picks if they are not given."""
+        if rows is None:
+            rows = self.groups.rows(picks)
+        shape = (len(rows), self.rows.inputs.shape[1])
+        inputs, labels = np.empty(shape, np.uint8), np.empty(shape, np.uint8)
+        identifiers = np.empty(len(rows), np.int32)
+        stored = self.rows
+        _gather(stored.inputs, stored.labels, stored.puzzle_identifiers, rows, inputs, labels, identifiers)
+        return {"inputs": inputs, "labels": labels, "puzzle_identifiers": identifiers}
+
+
+@kernel
+def _gather(
+    all_inputs: NDArray[np.uint8],
+    all_labels: NDArray[np.uint8],
+    all_identifiers: NDArray[np.int32],
+    rows: NDArray[np.int64],
+    inputs: NDArray[np.uint8],
+    labels: NDArray[np.uint8],
+    identifiers: NDArray[np.int32],
+) -> None:
+    for slot in range(rows.shape[0]):
+        row = rows[slot]
+        for cell in range(inputs.shape[1]):
+            inputs[slot, cell] = all_inputs[row, cell]
+        for cell in range(inputs.shape[1]):
+            labels[slot, cell] = all_labels[row, cell]
+        identifiers[slot] = all_identifiers[row]
+
+
+def open_stored(
+    folder: DatasetFolder, manifest: Manifest, split: Split, budget_bytes: int
+) -> tuple[GroupTable, StoredRows]:
+    """Return the rows of a split, checked against the manifest."""
+    entry = manifest.splits[split]
+    row_bytes = 2 * manifest.sequence_length + 16
+    if entry.num_examples * row_bytes <= budget_bytes:
+        rows = Rows.concatenate(list(_read_shards(folder, manifest, entry)))
+        _check_digest(folder, manifest, entry, group_digests(rows), split)
+    else:
+        rows = _mapped_rows(folder, manifest, entry, split)
+    groups = _group_table(rows, f"{manifest.name} {split}")
+    return groups, StoredRows(rows, groups)
+
+
+def _read_shards(folder: DatasetFolder, manifest: Manifest, entry: SplitEntry) -> Iterator[Rows]:
+    """Yield the rows of each shard, after checking its file."""
+    for shard in entry.shards:
+        yield read_rows(
+            folder.open(shard),
+            sequence_length=manifest.sequence_length,
+            num_records=shard.num_records,
+            num_examples=shard.num_examples,
+        )
+
+
+def _check_digest(
+    folder: DatasetFolder, manifest: Manifest, entry: SplitEntry, digests: bytes, split: str
+) -> None:
+    found = split_digest(manifest.sequence_length, [digests])
+    if found != entry.digest or len(digests) != GROUP_DIGEST_BYTES * entry.num_groups:
+        raise CorruptDatasetError(
+            f"{folder.place}: the rows of {split} are not those of the manifest (digest {found[:12]})"
+        )
+
+
+def _group_table(rows: Rows, what: str) -> GroupTable:
+    """Return the row ranges of the groups, and check that all augmentations of a group have equally many examples."""
+    new_group = np.concatenate([[True], np.diff(rows.groups) != 0])
+    first_rows = np.flatnonzero(new_group)
+    sizes = np.diff(np.append(first_rows, len(rows)))
+    last_rows = first_rows + sizes - 1
+    num_augmentations = rows.augmentations[last_rows].astype(np.int64) + 1
+    num_examples = sizes // num_augmentations
+    offsets = np.arange(len(rows)) - np.repeat(first_rows, sizes)
+    per_row = np.repeat(num_examples, sizes)
+    if not (
+        np.array_equal(sizes, num_augmentations * num_examples)
+        and np.array_equal(rows.augmentations, offsets // per_row)
+        and np.array_equal(rows.examples, offsets % per_row)
+    ):
+        raise CorruptDatasetError(f"{what}: the augmentations of a group differ in their number of examples")
+    return GroupTable(first_rows.astype(np.int64), num_augmentations, num_examples.astype(np.int64))
+
+
+_CELLS = ("inputs", "labels")
+_COLUMNS = (*_CELLS, "puzzle_identifiers", "groups", "augmentations", "examples")
+
+
+def _mapped_rows(folder: DatasetFolder, manifest: Manifest, entry: SplitEntry, split: str) -> Rows:
+    """Memory-map rows from decoded files named by the split's digest, which the first process writes.
+
+    The shards are checked at every opening, as for rows in memory. Decoded files with wrong bytes are decoded again.
+    """
+    for shard in entry.shards:
+        folder.open(shard)
+    decoded = folder.decoded_rows(entry.digest)
+    decoded.mkdir(parents=True, exist_ok=True)
+    with (decoded / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        complete = decoded / "complete.json"
+        if _noted(complete) != _file_digests(decoded):
+            complete.unlink(missing_ok=True)
+            _decode_to_files(folder, manifest, entry, split, decoded)
+            write_json(complete, _file_digests(decoded))
+    return Rows(**{column: np.load(decoded / f"{column}.npy", mmap_mode="r") for column in _COLUMNS})
+
+
+def _noted(complete: Path) -> object:
+    """Return the recorded digests of the complete decoded files, or None if there is no readable record."""
+    try:
+        return parse_json(complete.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+def _file_digests(folder: Path) -> dict[str, str]:
+    """Return the sha256 of each existing decoded file."""
+    paths = [folder / f"{column}.npy" for column in _COLUMNS]
+    return {path.name: file_sha256(path) for path in paths if path.is_file()}
+
+
+def _decode_to_files(
+    folder: DatasetFolder, manifest: Manifest, entry: SplitEntry, split: str, decoded: Path
+) -> None:
+    """Decode shard by shard, to hold only one shard in memory."""
+    count = entry.num_examples
+    cells = (count, manifest.sequence_length)
+    files = {
+        column: np.lib.format.open_memmap(
+            decoded / f"{column}.npy",
+            mode="w+",
+            dtype=np.uint8 if column in _CELLS else np.int32,
+            shape=cells if column in _CELLS else (count,),
+        )
+        for column in _COLUMNS
+    }
+    start = 0
+    digests: list[bytes] = []
+    for rows in _read_shards(folder, manifest, entry):
+        digests.append(group_digests(rows))
+        for column, file in files.items():
+            file[start : start + len(rows)] = getattr(rows, column)
+        start += len(rows)
+    for file in files.values():
+        file.flush()
+    _check_digest(folder, manifest, entry, b"".join(digests), split)

@@ -7,16 +7,43 @@ from __future__ import annotations
 
 import mmap
 import struct
+import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from trm_data.encode.block import BlockDecoder
-from trm_data.errors import CorruptDatasetError
+from trm_data.errors import CorruptDatasetError, ScarceError
 from trm_data.records import Rows
-from trm_data.shards.threads import check_threads
 from trm_data.specs import BLOCK_EXAMPLES
+
+READER_THREADS = 64
+"""Of the pool that all readers of a process share; the first one starts it, whatever its options."""
+MARGIN = 8
+
+
+@cache
+def check_threads() -> None:
+    """Check once per process, before the first shard is opened, that as many threads as a reader needs can start."""
+    ended = threading.Event()
+    started: list[threading.Thread] = []
+    try:
+        for _ in range(READER_THREADS + MARGIN):
+            thread = threading.Thread(target=ended.wait, daemon=True)
+            thread.start()
+            started.append(thread)
+    except (RuntimeError, MemoryError) as error:
+        raise ScarceError(
+            f"cannot start {READER_THREADS} threads to read and write shards ({error}). Raise the limit (ulimit -v, "
+            f"ulimit -u, the container's), or use fewer --workers"
+        ) from error
+    finally:
+        ended.set()
+        for thread in started:
+            thread.join()
+
 
 LARGE_CELLS = 32 << 20
 """A shard with more is read some records at a time."""

@@ -18,7 +18,7 @@ from trm_data.errors import BuildError, not_written
 from trm_data.records import Rows
 from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests
 from trm_data.shards.naming import sidecar_path
-from trm_data.shards.threads import check_threads
+from trm_data.shards.reader import check_threads
 from trm_data.specs import BLOCK_EXAMPLES, canonical_json
 from trm_data.storage.atomic import (
     file_sha256,

@@ -1,4 +1,4 @@
-"""Column names and separators of CSV sources.
+"""Column names and separators of CSV sources, and cells stated as JSON lists.
 
 Neighbours: `sources.rows` reads the rows under them, `sources.base` detects CSV files by them.
 """
@@ -6,8 +6,10 @@ Neighbours: `sources.rows` reads the rows under them, `sources.base` detects CSV
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 from trm_data.closest import closest
 from trm_data.errors import SourceError, SpecError
@@ -94,3 +96,39 @@ def parse_columns(text: str, columns: Sequence[str] = tuple(COLUMN_NAMES)) -> di
 
 def _names(column: str, named: Mapping[str, str] | None) -> tuple[str, ...]:
     return (named[column].strip().lower(),) if named and column in named else COLUMN_NAMES[column]
+
+
+MOST_CHARACTERS = 1 << 20
+
+
+def is_json(text: str) -> bool:
+    """Return whether a text is such a JSON list."""
+    return text.startswith("[")
+
+
+def json_cells(text: str) -> list[Any]:
+    """Parse the list, or list of lists, of numbers."""
+    allowed = "a list of integers, or a list of such lists"
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError(f"{len(text):,} characters: expected {MOST_CHARACTERS:,}")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"is not JSON ({error}); expected {allowed}") from error
+    found = cast(list[Any], value) if isinstance(value, list) else []
+    if not _numbers(found) and not (found and all(_numbers(row) for row in found)):
+        raise ValueError(f"expected {allowed}")
+    return found
+
+
+def flat_cells(text: str) -> list[int]:
+    """Parse the numbers into one flat list."""
+    found = json_cells(text)
+    return [cell for row in found for cell in row] if isinstance(found[0], list) else found
+
+
+def _numbers(value: object) -> bool:
+    """Return whether a value is a nonempty list of integers."""
+    return (
+        isinstance(value, list) and bool(value) and all(type(cell) is int for cell in cast(list[Any], value))
+    )

@@ -245,7 +245,7 @@ def _repeated(rows: StatedRows) -> dict[int, int]:
 def read_csv(text: Iterator[str], shown: str, named: Mapping[str, str] | None = None) -> Iterator[TextRow]:
     """Yield the rows of a CSV file with a header; columns may be in any order, other columns are ignored.
 
-    Column names are those of `COLUMN_NAMES`, in any case, or as in `named`. The separator is the one that gives a known
+    Column names are those of `COLUMN_NAMES`, in any case, or as in `named`. The separator is the one giving a known
     column.
     """
     first = next(text, None)

@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.kernel import kernel
-from trm_data.symmetry.base import Made
+from trm_data.symmetry.base import Made, keyed_elements
 from trm_data.symmetry.dihedral import DIHEDRAL_COUNT, Dihedral, source_cells
-from trm_data.symmetry.elements import keyed_elements
 
 
 def grid_dihedrals(rows: int, columns: int) -> tuple[int, ...]:

@@ -1,18 +1,20 @@
-"""Packages on the Hugging Face hub (the extra `hf`), at `$HF_ENDPOINT` where that is set."""
+"""Packages on the Hugging Face hub (the extra `hf`, `$HF_ENDPOINT`), and the files of results that the hub reads."""
 
 from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from trm_data.errors import SourceError, needs_extra, without_credentials
 from trm_data.sources.hub import check_room
+from trm_data.storage.atomic import json_bytes
 from trm_eval.errors import PackageError
 from trm_eval.package.contents import CARD, LARGEST_BYTES, PACKAGE_FILE, parse_package
-from trm_eval.package.hub_results import FOLDER as RESULTS_FOLDER
 
 PREFIX = "hf:"
 REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
@@ -35,7 +37,7 @@ def push_package(folder: Path, repository: str, *, private: bool) -> str:
         from huggingface_hub import HfApi
 
         names = [CARD, PACKAGE_FILE, *parse_package((folder / PACKAGE_FILE).read_bytes(), str(folder)).files]
-        names.append(f"{RESULTS_FOLDER}/*.yaml")
+        names.append(f"{FOLDER}/*.yaml")
         api = HfApi()
         api.create_repo(repository, repo_type="model", private=private, exist_ok=True)
         with warnings.catch_warnings():  # that results are no dataset is meant so
@@ -107,3 +109,74 @@ def _of_the_hub(repository: str, way: str) -> Generator[None, None, None]:
         cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ else error
         said = without_credentials(" ".join(str(cause).split())) or type(cause).__name__
         raise PackageError(f"{PREFIX}{repository}: {said}; {way}") from error
+
+
+FOLDER = ".eval_results"
+REPOSITORIES = {
+    "sudoku-extreme": "sapientinc/sudoku-extreme",
+    "maze-30x30-hard": "sapientinc/maze-30x30-hard-1k",
+}
+"""The published sets on the hub, by how names of our datasets begin."""
+METRICS = ("exact_accuracy", "optimal_share")
+
+
+def write_hub_results(folder: Path, evals: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Write a file for each accuracy into `folder`/.eval_results; returns their names in the package.
+
+    Args:
+        folder: Of the package.
+        evals: Rows of the view `evals`.
+    """
+    written: list[str] = []
+    for row in evals:
+        for metric in METRICS:
+            if not row["count"] or row.get(metric) is None:
+                continue
+            name = f"{FOLDER}/{_plain(row['dataset'])}-{row['split']}-{metric}-{row['evaluation']}.yaml"
+            (folder / FOLDER).mkdir(exist_ok=True)
+            # JSON is YAML, and needs no writer of its own.
+            (folder / name).write_bytes(json_bytes([_result(row, metric)]))
+            written.append(name)
+    return written
+
+
+def _result(row: Mapping[str, Any], metric: str) -> dict[str, Any]:
+    dataset = next(
+        (hub for name, hub in REPOSITORIES.items() if row["dataset"].startswith(name)), row["dataset"]
+    )
+    made: datetime = row["created_at"]
+    return {
+        "dataset": {"id": dataset, "task_id": metric},
+        "value": round(100 * row[metric], 4),
+        "date": made.date().isoformat(),
+        "source": {"name": "trm-lab"},
+        "notes": protocol_of(row),
+    }
+
+
+def protocol_of(row: Mapping[str, Any]) -> str:
+    """How an accuracy came about, in a line; from a row of the view `evals`."""
+    samples = row["samples"] or 1
+    said = [
+        f"{metric_rows(row)} of the {row['split']} split of {row['dataset']} ({row['split_digest'][:12]})",
+        f"{row['supervision_steps']} supervision steps",
+        f"{samples} sample{'s' * (samples > 1)}"
+        + (f", selected by {row['selection']}" if row["selection"] else ""),
+        f"{row['precision'] or 'unknown'} precision",
+        f"{row['weights']} weights",
+        f"{row['latent_init']} initial latents",
+    ]
+    if row["network_calls"] is not None:
+        said.append(f"{row['network_calls']:g} network calls a puzzle")
+    if row["flops"] is not None:
+        said.append(f"{row['flops']:.3g} FLOP a puzzle")
+    return "; ".join(said)
+
+
+def metric_rows(row: Mapping[str, Any]) -> str:
+    """How many rows were tested."""
+    return f"{row['count']:,} rows" + (" (a part)" if row["row_limit"] else "")
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]", "-", text)

@@ -35,7 +35,7 @@ from trm_eval.package.contents import (
     Training,
     packed_file,
 )
-from trm_eval.package.hub_results import write_hub_results
+from trm_eval.package.hub import write_hub_results
 from trm_eval.package.recipe import dataset_recipes
 from trm_eval.package.weights import Tree, arrays_of, tree_of
 from trm_eval.statistics.intervals import wilson

@@ -15,10 +15,15 @@ from trm_eval.report.breakdown import (
     sample_pictures,
     scaling_pictures,
 )
-from trm_eval.report.figures import accuracy_figure, curves_figure, depth_figure, training_pictures
+from trm_eval.report.figures import (
+    accuracy_figure,
+    curves_figure,
+    depth_figure,
+    pareto_blocks,
+    training_pictures,
+)
 from trm_eval.report.group import Comparison, Group, Member, shown_before
 from trm_eval.report.named_runs import NAMED_SQL
-from trm_eval.report.pareto import pareto_blocks
 from trm_eval.report.provenance import provenance_blocks
 from trm_eval.report.puzzles import puzzle_blocks
 from trm_eval.report.study import CURVES_SQL, DEPTH_SQL, FLIPS_SQL, MEMBERS_SQL

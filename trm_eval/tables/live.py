@@ -1,20 +1,31 @@
-"""The tables `runs` and `train_metrics`, read from the run folders, evaluated or not."""
+"""Tables that no evaluation writes.
+
+`runs` and `train_metrics` from the run folders, `claims` from the package, the tokens of splits from datasets.
+"""
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Generator, Mapping
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-from trm_data.errors import Note
+from trm_data.errors import DataError, DatasetNotFoundError, Note, QueryError
+from trm_data.loader.dataset import Dataset, open_dataset
+from trm_data.manifest import read_manifest
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.tables.recent import recent
-from trm_eval.tables.schema import RUN_STATUS, RUNS
+from trm_eval.tables.schema import CLAIMS, PUZZLE_TOKENS, RUN_STATUS, RUNS
+from trm_eval.tables.writer import token_lists
 from trm_train.config.run import RunConfig, config_to_json
 from trm_train.errors import ForeignRunError
 from trm_train.metrics.table import FOLDER, missing_steps, part_names
@@ -109,3 +120,117 @@ def live_parts(
         at = f"{folder.path.removeprefix(top)}/{FOLDER}"
         parts += [(f"{at}/{name}", record.experiment, record.run) for name in names]
     return parts, problems
+
+
+MOST_BYTES = 1_000_000_000
+"""Tokens of a split that are held in memory (bytes)."""
+READ_AT_ONCE = 65_536
+
+
+def token_table(layout: Layout, evals: pa.Table) -> tuple[pa.Table, list[str]]:
+    """Rows of `PUZZLE_TOKENS` of every split in `evals` that is there as it was evaluated, and a line for each that
+    cannot be read or is too large.
+
+    Args:
+        layout: The root.
+        evals: With the columns dataset, split and split_digest.
+    """
+    columns = (evals[name].to_pylist() for name in ("dataset", "split", "split_digest"))
+    found, problems = [PUZZLE_TOKENS.empty_table()], list[str]()
+    for name, split, digest in sorted(set(zip(*columns, strict=True))):
+        try:
+            entry = read_manifest(layout, name).splits.get(split)
+            if entry is None or entry.digest != digest:
+                continue
+            dataset = open_dataset(name, layout, split)
+            size = 2 * len(dataset) * dataset.sequence_length
+            if size > MOST_BYTES:
+                problems.append(
+                    f"{name} ({split}): {size / 1e9:.1f} GB of tokens, of at most {MOST_BYTES / 1e9:.0f}: not in "
+                    "puzzle_tokens; trm_data.open_dataset reads it"
+                )
+                continue
+            found += _tables(dataset)
+        except DatasetNotFoundError:
+            continue  # its predictions stay, without puzzles
+        except DataError as error:
+            problems.append(str(error))
+    return pa.concat_tables(found), problems
+
+
+def _tables(dataset: Dataset) -> Generator[pa.Table, None, None]:
+    for begin in range(0, len(dataset), READ_AT_ONCE):
+        rows = np.arange(begin, min(begin + READ_AT_ONCE, len(dataset)))
+        batch, picks, count = dataset.read(rows), dataset.groups.picks(rows), len(rows)
+        facts = (dataset.name, dataset.split, dataset.split_digest)
+        yield pa.table(
+            [
+                *(pa.array([fact] * count) for fact in facts),
+                rows,
+                picks.groups.astype(np.int32),
+                picks.augmentations.astype(np.int32),
+                *(token_lists(batch[name].astype(np.uint8)) for name in ("inputs", "labels")),
+                np.full(count, dataset.manifest.grid_columns, np.int32),
+            ],
+            schema=PUZZLE_TOKENS,
+        )
+
+
+SOURCE = re.compile(
+    r"arXiv:\d{4}\.\d{5}|github:[\w.-]+/[\w.-]+|huggingface:[\w.-]+/[\w.-]+|arcprize\.org(/[\w./-]+)?"
+)
+SOURCES = "arXiv:NUMBER, github:OWNER/NAME, huggingface:OWNER/NAME, or a page of arcprize.org"
+STATED = ("primary", "second-hand")
+
+
+@cache
+def claims_table() -> pa.Table:
+    """The claims that ship with the package."""
+    return read_claims(files("catalogs").joinpath("claims.csv").read_text("utf-8"), "catalogs/claims.csv")
+
+
+def read_claims(text: str, where: str) -> pa.Table:
+    """Claims from CSV.
+
+    Args:
+        text: With a header.
+        where: The file's name, for messages.
+
+    Raises:
+        QueryError: A column is missing, or a row has another form; says which line and what is allowed.
+    """
+    reader = csv.DictReader(io.StringIO(text))
+    names = set(reader.fieldnames or ())
+    if missing := [name for name in CLAIMS.names if name not in names]:
+        raise QueryError(
+            f"{where}:1: columns are missing (got {sorted(names)}; missing: {', '.join(missing)})"
+        )
+    rows = [_row(row, f"{where}:{reader.line_num}") for row in reader]
+    return pa.Table.from_pylist(rows, schema=CLAIMS)
+
+
+def _row(row: dict[str, str], where: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for column in CLAIMS:
+        text = (row[column.name] or "").strip()
+        try:
+            found[column.name] = _value(text, column.type)
+        except ValueError as error:
+            raise QueryError(f"{where}: {column.name} is {text!r}; expected {column.type}") from error
+    if not SOURCE.fullmatch(found["source"] or ""):
+        raise QueryError(f"{where}: source is {found['source'] or ''!r}; expected {SOURCES}")
+    if found["stated"] not in STATED:
+        raise QueryError(f"{where}: stated is {found['stated']!r}; expected {' or '.join(STATED)}")
+    if not (found["work"] and found["dataset"] and found["metric"]) or not 0 <= found["value"] <= 100:
+        raise QueryError(
+            f"{where}: expected work, dataset, metric and a value of 0 to 100 percent (got {row})"
+        )
+    return found
+
+
+def _value(text: str, kind: pa.DataType) -> str | float | int | None:
+    if not text:
+        return None
+    if pa.types.is_string(kind):
+        return text
+    return float(text) if pa.types.is_floating(kind) else int(text)

@@ -23,9 +23,8 @@ from trm_data.catalog.schema import TABLES as CATALOG_TABLES
 from trm_data.catalog.schema import quote_identifier, quote_literal, schema_sql
 from trm_data.errors import Note, QueryError
 from trm_data.storage.root import Layout, Root, root_to_read
-from trm_eval.tables.claims import claims_table
 from trm_eval.tables.files import Only, open_tables, skipping_damaged
-from trm_eval.tables.live import live_runs, no_runs
+from trm_eval.tables.live import claims_table, live_runs, no_runs
 from trm_eval.tables.named import load_query, query_text
 from trm_eval.tables.parts import Parts, allow
 from trm_eval.tables.recent import forget
@@ -277,7 +276,7 @@ def _make_views(
 
 
 def _tokens(layout: Layout, evals: object) -> tuple[pa.Table, list[str]]:
-    from trm_eval.tables.tokens import token_table  # which brings the loader
+    from trm_eval.tables.live import token_table  # which brings the loader
 
     assert isinstance(evals, pa.Table)
     return token_table(layout, evals)

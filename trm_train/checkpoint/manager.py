@@ -18,9 +18,9 @@ import gc
 import json
 import logging
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import jax
@@ -30,12 +30,47 @@ from trm_data.errors import BucketError
 from trm_data.storage.atomic import with_digest
 from trm_data.storage.gcs import unreachable
 from trm_data.storage.store import Folder
-from trm_train.checkpoint.keep import Keep
 from trm_train.checkpoint.tree import state_from_tree, state_tree, weights_tree
 from trm_train.errors import CheckpointError
 from trm_train.hosts.together import Hosts
 from trm_train.mesh.fingerprint import fingerprints
 from trm_train.state import TrainState
+
+
+@dataclass
+class Keep:
+    """What stays; with `last` 0 everything does.
+
+    Attributes:
+        last: Number of the newest to keep.
+        every: Interval in steps; 0 keeps none.
+        best: Those with the best validation, of steps that were validated.
+        scores: Exact accuracy of the validation by step; whoever validates adds to it. Of several processes all have
+            the same ones.
+    """
+
+    last: int = 0
+    every: int = 0
+    best: bool = True
+    scores: dict[int, float | None] = field(default_factory=dict)
+
+    def should_preserve(self, checkpoints: Sequence[Any], *, context: Any) -> list[bool]:
+        """Whether each checkpoint stays, as Orbax asks; it gives them by step."""
+        kept = self.kept([checkpoint.step for checkpoint in checkpoints])
+        return [checkpoint.step in kept for checkpoint in checkpoints]
+
+    def kept(self, steps: Sequence[int]) -> set[int]:
+        """The steps that stay, of ascending ones."""
+        if not self.last:
+            return set(steps)
+        kept = set(steps[-self.last :])
+        if self.every:
+            kept |= {step for step in steps if step % self.every == 0}
+        scored = [(score, step) for step in steps if (score := self.scores.get(step)) is not None]
+        if self.best and scored:
+            kept.add(max(scored)[1])
+        return kept
+
 
 FORMAT_VERSION = 3
 """Since 2 the meta has a digest of itself, by a rule that later formats keep; since 3 it names the run."""

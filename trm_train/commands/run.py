@@ -20,8 +20,7 @@ from trm_train.commands.common import (
 )
 from trm_train.commands.processes import ProcessOptions
 from trm_train.commands.restart import train_with_restarts
-from trm_train.config.effect import without_effect
-from trm_train.config.overrides import choose_forms, spelled_values, take_option
+from trm_train.config.overrides import choose_forms, spelled_values, take_option, without_effect
 from trm_train.config.run import (
     RunConfig,
     check_config,

@@ -14,8 +14,7 @@ from trm_data.errors import DataError
 from trm_data.export import identifier_names
 from trm_data.manifest import Manifest, read_manifest
 from trm_data.storage.root import Layout
-from trm_train.config.initial import InitialConfig
-from trm_train.config.run import RunConfig
+from trm_train.config.run import InitialConfig, RunConfig
 from trm_train.errors import CheckpointError, ConfigError
 from trm_train.hosts.together import Hosts
 from trm_train.runs.record import RunRecord, input_spec

@@ -21,9 +21,8 @@ from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
 from trm_train.checkpoint.manager import restore_weights, weights_steps, write_weights
 from trm_train.checkpoint.tree import choose_weights, weights_tree
-from trm_train.config.initial import InitialConfig
 from trm_train.config.model import BlocksConfig
-from trm_train.config.run import InputSpec, RunConfig, check_config
+from trm_train.config.run import InitialConfig, InputSpec, RunConfig, check_config
 from trm_train.errors import CheckpointError, ConfigError
 from trm_train.experiments.registry import Experiment
 from trm_train.model.base import table_rows

@@ -19,8 +19,7 @@ from trm_data.loader.pipeline import ReadsRows, make_loader
 from trm_data.storage.lease import leased, locked
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder, Lease
-from trm_train.checkpoint.keep import Keep
-from trm_train.checkpoint.manager import Checkpoints, Restored
+from trm_train.checkpoint.manager import Checkpoints, Keep, Restored
 from trm_train.config.data import MixtureConfig
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.cost import flops_by_stage

@@ -11,7 +11,7 @@ from trm_data.kinds.sudoku.symmetry import (
     num_elements,
     num_symmetries,
 )
-from trm_data.symmetry.elements import keyed_elements
+from trm_data.symmetry.base import keyed_elements
 
 SHAPES = [(2, 2), (2, 3), (3, 2), (3, 3), (3, 4), (4, 4), (2, 8)]
 

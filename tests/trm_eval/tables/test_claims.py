@@ -11,7 +11,7 @@ from tests.conftest import PROJECT
 from tests.trm_eval.conftest import Evaluated
 from trm_data.errors import QueryError
 from trm_data.storage.root import resolve_root
-from trm_eval.tables.claims import SOURCE, STATED, claims_table, read_claims
+from trm_eval.tables.live import SOURCE, STATED, claims_table, read_claims
 from trm_eval.tables.query import query_results
 
 TEXT = (PROJECT / "catalogs" / "claims.csv").read_text("utf-8")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.root import Layout, resolve_root
-from trm_eval.tables import tokens
+from trm_eval.tables import live as tokens
 from trm_eval.tables.export import write_duckdb
 from trm_eval.tables.query import query_results
 

@@ -9,8 +9,7 @@ import pytest
 from tests.conftest import run_here
 from tests.multiprocess.processes import RUN
 from trm_data.storage.root import Layout, resolve_root
-from trm_train.checkpoint.keep import Keep
-from trm_train.checkpoint.manager import resume_steps, weights_steps
+from trm_train.checkpoint.manager import Keep, resume_steps, weights_steps
 from trm_train.cli import main
 from trm_train.metrics.table import read_metrics
 from trm_train.runs.record import list_runs

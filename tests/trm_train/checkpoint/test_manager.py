@@ -16,13 +16,13 @@ import pytest
 from trm_data.storage.atomic import with_digest
 from trm_data.storage.root import resolve_root
 from trm_data.storage.store import Folder
-from trm_train.checkpoint.keep import Keep
 from trm_train.checkpoint.manager import (
     COMMITTED,
     COPYING,
     FORMAT_VERSION,
     CheckpointMeta,
     Checkpoints,
+    Keep,
     fingerprints,
     restore_weights,
     resume_steps,

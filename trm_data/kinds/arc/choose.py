@@ -26,7 +26,7 @@ from trm_data.kinds.choosing import keyed_order, said_of_rejects
 from trm_data.records import Augmentations, Groups, Selection
 from trm_data.show.progress import Progress
 from trm_data.specs import SPLITS, DatasetSpec, Split, canonical_json
-from trm_data.symmetry.elements import keyed_elements
+from trm_data.symmetry.base import keyed_elements
 
 TASKS_AT_A_TIME = 30
 

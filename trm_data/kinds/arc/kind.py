@@ -44,9 +44,8 @@ from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource, SourceRef, Sources
 from trm_data.specs import DatasetSpec, Options, SourceSpec, Split, canonical_json
-from trm_data.symmetry.base import Augmenter
+from trm_data.symmetry.base import Augmenter, keyed_elements
 from trm_data.symmetry.dihedral import DIHEDRAL_COUNT
-from trm_data.symmetry.elements import keyed_elements
 
 TASKS = {"training": 400, "evaluation": 400, "concept": 160, "training2": 1000, "evaluation2": 120}
 """Tasks of each published subset."""

@@ -40,10 +40,9 @@ from trm_data.records import Groups, Reject, Selection
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource, Sources
-from trm_data.sources.cells import is_json
+from trm_data.sources.columns import is_json
 from trm_data.specs import DatasetSpec, Split
-from trm_data.symmetry.base import Augmenter
-from trm_data.symmetry.elements import keyed_elements
+from trm_data.symmetry.base import Augmenter, keyed_elements
 
 BOXES = tuple((rows, columns) for rows in range(2, 9) for columns in range(2, 9) if rows * columns <= 16)
 

@@ -31,7 +31,7 @@ from trm_data.kinds.sudoku.encode import (
 from trm_data.records import Reject
 from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource
-from trm_data.sources.cells import flat_cells, is_json
+from trm_data.sources.columns import flat_cells, is_json
 from trm_data.sources.forms import Board, read_puzzle_rows
 from trm_data.sources.rows import Decoder, SourceRows, TextRow, read_rows
 

@@ -28,8 +28,7 @@ from trm_data.errors import SourceError
 from trm_data.records import Reject
 from trm_data.sources.arrays import load_npy, load_npz
 from trm_data.sources.base import LocalSource
-from trm_data.sources.cells import is_json, json_cells
-from trm_data.sources.columns import no_column, parse_columns, separator_of
+from trm_data.sources.columns import is_json, json_cells, no_column, parse_columns, separator_of
 from trm_data.sources.rows import SourceRows
 from trm_data.sources.unpack import read_parquet
 
