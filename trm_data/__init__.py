@@ -2,11 +2,11 @@
 
 Most programs need three functions:
 
-    dataset = trm_data.build_dataset("sudoku", size=500, aug=1000)  # as `trm-data build`; found if it is there
+    dataset = trm_data.build_dataset("sudoku", size=500, aug=1000)  # as `trm-data build`; reused if it exists
     dataset = trm_data.open_dataset("sudoku-generated-500-aug-1000", split="train")
     batches = trm_data.make_loader(dataset, global_batch_size=768, seed=0)
 
-All are imported on first use, so that the command line does not pay for grain.
+All are imported on first use, so that the command line does not load grain.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The card of a dataset: a README.md beside its shards, and its summary as HTML; from its manifest alone."""
+"""The card of a dataset: a README.md next to its shards, and its summary as HTML; made from the manifest alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CARD = "README.md"
 
 
 def dataset_card(manifest: Manifest, sources: list[SourceFile]) -> str:
-    """What the dataset is, where it comes from, under which licence, how much there is, how to build it again."""
+    """Return the card: content, source, licence, size and build command of the dataset."""
     spec = manifest.spec
     return render(
         "trm_data",
@@ -30,13 +30,13 @@ def dataset_card(manifest: Manifest, sources: list[SourceFile]) -> str:
 
 
 def card_bytes(manifest: Manifest, sources: list[SourceFile]) -> bytes:
-    """The card as a file beside the shards, with a last line that says its digest."""
+    """Return the card as file content, with its digest in the last line."""
     text = dataset_card(manifest, sources).encode()
     return text + _DIGEST_LINE.format(hashlib.sha256(text).hexdigest()).encode()
 
 
 def card_problem(content: bytes) -> str:
-    """What is wrong with the bytes of a card; empty if they are those that were written, or had no digest yet."""
+    """Describe what is wrong with a card's bytes; empty if they are unchanged, or older than the digest line."""
     text, mark, rest = content.rpartition(_DIGEST_LINE.partition("{")[0].encode())
     if not mark:
         return ""
@@ -48,5 +48,5 @@ _DIGEST_LINE = "<!-- sha256 of what stands above: {} -->\n"
 
 
 def summary_html(manifest: Manifest) -> str:
-    """A dataset in a notebook: its splits as a table."""
+    """Return the HTML of a dataset for notebooks: its splits as a table."""
     return render("trm_data", "summary.html", manifest=manifest)

@@ -39,7 +39,7 @@ OtherCommands = (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run `trm-data`. Exit code 0: done; 1: `verify` found something wrong; 2: an error, on standard error."""
+    """Run `trm-data`. Exit code 0: done; 1: `verify` found a problem; 2: an error, on stderr."""
     given = sys.argv[1:] if arguments is None else arguments
     with errors_end("trm-data", DataError):
         answer_version("trm-data", given)

@@ -13,7 +13,7 @@ BEGINNING = 3
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """The name that was probably meant: the shortest that begins so, else the most similar; None if none is close."""
+    """Return the name probably meant: the shortest with this prefix, else the most similar; None if none is close."""
     by_spelling = {each.casefold(): each for each in known}
     wanted = name.casefold()
     begin_so = [each for each in by_spelling if each.startswith(wanted)] if len(wanted) >= BEGINNING else []
@@ -21,7 +21,7 @@ def closest(name: str, known: Iterable[str]) -> str | None:
         return by_spelling[min(begin_so, key=len)]
 
     def likeness(each: str) -> float:
-        # The beginning is seldom wrong.
+        # The beginning is rarely misspelled.
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(wanted, each, strict=False)))
         return difflib.SequenceMatcher(None, each, wanted).ratio() + shared / len(wanted)
 
@@ -30,7 +30,7 @@ def closest(name: str, known: Iterable[str]) -> str | None:
 
 
 def one_of(option: str, choices: Iterable[str], given: str) -> str:
-    """What may stand there, what does, and the closest."""
+    """Return a message with the allowed values, the given one and the closest."""
     names = list(choices)
     close = closest(given, names)
     return (
@@ -44,12 +44,12 @@ def no_such(
     known: Iterable[str],
     hint: str,
 ) -> str:
-    """One line: what there is not, the closest name or all if they are few, and the way on.
+    """Return one line with the missing item, the closest name or all names if they are few, and a hint.
 
     Args:
-        said: What there is not, as `no dataset 'smal' under ./trm`.
-        name: As the user typed it.
-        known: All names that there are.
+        said: The missing item, as `no dataset 'smal' under ./trm`.
+        name: Name as typed by the user.
+        known: All existing names.
         hint: The command that lists them.
     """
     names = list(known)

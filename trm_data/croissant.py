@@ -1,7 +1,7 @@
-"""A dataset's description for machines: `croissant.json`, as MLCommons' Croissant 1.1 defines it.
+"""A machine-readable description of a dataset: `croissant.json`, as MLCommons' Croissant 1.1 defines it.
 
-It names every file with its checksum, the splits, the columns with their types, the licence, and how rows were made:
-generator, seed and command. Hubs and `mlcroissant` read it.
+It names every file with its checksum, the splits, the columns with their types, the licence, and how the rows were
+made: generator, seed and command. Dataset hubs and `mlcroissant` read it.
 Source: the Croissant 1.1 specification, https://docs.mlcommons.org/croissant/docs/croissant-spec-1.1.html.
 """
 
@@ -51,7 +51,7 @@ CONTEXT: dict[str, Any] = {
 
 
 def write_croissant(manifest: Manifest, sources: Sequence[SourceFile], folder: Path) -> None:
-    """Write the description of a Hugging Face dataset folder into it."""
+    """Write the description into a Hugging Face dataset folder."""
     files = {
         path.relative_to(folder).as_posix(): path for path in sorted((folder / "data").glob("*.parquet"))
     }
@@ -60,10 +60,10 @@ def write_croissant(manifest: Manifest, sources: Sequence[SourceFile], folder: P
 
 
 def croissant(manifest: Manifest, sources: Sequence[SourceFile], files: Mapping[str, str]) -> dict[str, Any]:
-    """The description.
+    """Return the description.
 
     Args:
-        manifest: Of the dataset.
+        manifest: Manifest of the dataset.
         sources: Files that its puzzles were read from.
         files: sha256 of each Parquet file, by its name in the folder.
     """
@@ -96,7 +96,7 @@ def croissant(manifest: Manifest, sources: Sequence[SourceFile], files: Mapping[
 
 
 def _licences(sources: Sequence[SourceFile]) -> list[str]:
-    """Of generated puzzles that of this package; of others what their sources state."""
+    """Return this package's licence for generated puzzles, else the licences stated by their sources."""
     stated = dict.fromkeys(source.licence or UNKNOWN for source in sources) or {"Apache-2.0": None}
     return [name if name == UNKNOWN or " " in name else f"{LICENCES}{name}.html" for name in stated]
 
@@ -117,7 +117,7 @@ def _files_of(split: str, files: Mapping[str, str]) -> list[str]:
 
 
 def _file_set(split: str) -> dict[str, Any]:
-    """The files of a split that has several."""
+    """Return the file set of a split with several files."""
     return {
         "@type": "cr:FileSet",
         "@id": f"{split}-files",

@@ -20,18 +20,18 @@ _BEARER = re.compile(r"(\bbearer\s+)[\w.~+/=-]+", re.IGNORECASE)
 
 
 def without_credentials(text: str) -> str:
-    """A text without the users, passwords and tokens of the URLs and headers in it: a user can be a token too."""
+    """Remove users, passwords and tokens of URLs and headers from a text; a user name may also be a token."""
     text = _PASSWORD.sub(r"\1@", _USER.sub(r"\1", text))
     return _BEARER.sub(r"\1...", _SECRET.sub(r"\1...", text))
 
 
 def not_written(where: object, error: OSError, again: str) -> str:
-    """What is said of a file or folder that could not be written: the error, and what solves this one.
+    """Return the message for a file or folder that could not be written: the error and a hint.
 
     Args:
         where: The file or folder.
-        error: What the operating system says.
-        again: What to do then, as `build again`.
+        error: Error of the operating system.
+        again: What to do afterwards, such as `build again`.
     """
     advice = "see what it says, and"
     if error.errno in OF_SPACE:
@@ -42,11 +42,11 @@ def not_written(where: object, error: OSError, again: str) -> str:
 
 
 def needs_extra(what: str, extra: str) -> str:
-    """What is said where a library of an optional part is not there, and how it comes there.
+    """Return the message for a missing optional library, and how to install it.
 
     Args:
-        what: What needs it.
-        extra: The extra that brings it.
+        what: The feature that needs it.
+        extra: The extra that contains it.
     """
     return (
         f"{what} needs the extra {extra!r}: in the checkout .tools/bin/uv pip install '.[{extra}]', else install the "
@@ -55,36 +55,36 @@ def needs_extra(what: str, extra: str) -> str:
 
 
 class Note(str):
-    """A line that names what an answer is without although nothing is damaged: the exit code stays 0."""
+    """A line that names something missing from a result although nothing is damaged: the exit code stays 0."""
 
     __slots__ = ()
 
 
 class LabError(Exception):
-    """Base of every error that the three packages raise on purpose: what a user can act on."""
+    """Base class of all deliberate errors of the three packages: errors that a user can act on."""
 
 
 class DataError(LabError):
-    """Base of every error that `trm_data` raises on purpose."""
+    """Base class of all deliberate errors of `trm_data`."""
 
 
 class UsageError(DataError):
-    """A command line with a word that is no command, option or argument."""
+    """A command line with an unknown command, option or argument."""
 
 
 class SpecError(DataError):
-    """A dataset specification that cannot be built: which option, what it got, what is allowed."""
+    """A dataset specification that cannot be built; names the option, its value and the allowed values."""
 
 
 class SourceError(DataError):
-    """A source that cannot be read at all: missing, empty, of the wrong form."""
+    """A source that cannot be read at all: missing, empty, or in a wrong format."""
 
 
 class BadRowError(DataError):
-    """A row of a source that is no valid puzzle.
+    """A row of a source that is not a valid puzzle.
 
     Args:
-        file: Name of the source as the user gave it.
+        file: Name of the source as given by the user.
         line: Line in the file, from 1.
         reason: What is wrong with the row.
     """
@@ -96,46 +96,46 @@ class BadRowError(DataError):
         self.reason = reason
 
     def __reduce__(self) -> tuple[type[BadRowError], tuple[str, int, str]]:
-        """From its parts, so that it comes back from another process."""
+        """Pickle the parts, so that the error can pass between processes."""
         return type(self), (self.file, self.line, self.reason)
 
 
 class BuildError(DataError):
-    """A build that could not finish; what is on disk is never taken for a dataset."""
+    """A build that could not finish; its files on disk never count as a dataset."""
 
 
 class BusyError(BuildError):
-    """Somebody else is writing what was to be written: another process of this machine, or another machine."""
+    """Another process or another machine is writing the same data."""
 
 
 class ScarceError(BuildError):
-    """Not enough memory, or none of what else a process may have."""
+    """Not enough memory, threads or another limited resource of a process."""
 
 
 class DatasetNotFoundError(DataError):
-    """No dataset of that name under the root."""
+    """No dataset with this name under the root."""
 
 
 class CorruptDatasetError(DataError):
-    """A dataset whose files are not what its manifest says."""
+    """A dataset whose files do not match its manifest."""
 
 
 class ForeignDatasetError(CorruptDatasetError):
-    """A dataset that another version wrote: nothing says that it is damaged."""
+    """A dataset written by another version; it is not necessarily damaged."""
 
 
 class CorruptFileError(DataError):
-    """A file of results or metrics whose bytes are not those that were written."""
+    """A file of results or metrics whose bytes have changed."""
 
 
 class BucketError(DataError):
-    """A bucket that cannot be reached, or refuses: says nothing about whether a dataset is whole."""
+    """A bucket that is unreachable or refuses; says nothing about whether a dataset is intact."""
 
     exit_code = 4
 
 
 class CacheFullError(BucketError):
-    """This machine has no space for a file of a bucket: asking again does not help."""
+    """This machine has no space for a file of a bucket; a retry does not help."""
 
     exit_code = 2
 

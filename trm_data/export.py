@@ -1,4 +1,4 @@
-"""Exports a dataset: the published code's npy layout, Parquet, or a Hugging Face dataset folder.
+"""Export a dataset: the published code's npy layout, Parquet, or a Hugging Face dataset folder.
 
 `sources.published` reads all three back; round trips give the same rows.
 """
@@ -49,14 +49,14 @@ SIZES = (
 def export_dataset(
     layout: Layout, name: str, out: Path, form: Form, progress: Progress | None = None
 ) -> list[Path]:
-    """Write a dataset into a new folder, whole or not at all.
+    """Write a dataset into a new folder, atomically.
 
     Returns:
         The files.
 
     Raises:
         DatasetNotFoundError: There is no such dataset.
-        CorruptDatasetError: A file of it is missing or changed.
+        CorruptDatasetError: A file of the dataset is missing or changed.
         SpecError: The folder already exists.
         BuildError: Writing failed.
     """
@@ -91,7 +91,7 @@ def export_dataset(
 
 
 def _chunks(dataset: Dataset, progress: Progress) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
-    """All rows in order, some at a time, with their numbers."""
+    """Yield all rows in order, in chunks, with their numbers."""
     for start in range(0, len(dataset), CHUNK_ROWS):
         rows = np.arange(start, min(start + CHUNK_ROWS, len(dataset)), dtype=np.int64)
         picks = dataset.groups.picks(rows)
@@ -101,7 +101,7 @@ def _chunks(dataset: Dataset, progress: Progress) -> Iterator[tuple[int, dict[st
 
 
 def _write_npy(dataset: Dataset, folder: Path, progress: Progress) -> None:
-    """One split in the published layout."""
+    """Write one split in the published layout."""
     folder.mkdir()
     manifest, count = dataset.manifest, len(dataset)
     cells = (count, dataset.sequence_length)
@@ -125,7 +125,7 @@ def _write_npy(dataset: Dataset, folder: Path, progress: Progress) -> None:
     }
     for name, values in bounds.items():
         np.save(folder / f"all__{name}.npy", values.astype(np.int32), allow_pickle=False)
-    named = manifest.num_identifiers > 1  # else the published builders state the groups
+    named = manifest.num_identifiers > 1  # otherwise the published builders give the number of groups
     facts = {
         "pad_id": 0,
         "ignore_label_id": 0,
@@ -142,7 +142,7 @@ def _write_npy(dataset: Dataset, folder: Path, progress: Progress) -> None:
 
 
 def _write_parquet(dataset: Dataset, folder: Path, progress: Progress) -> None:
-    """One split as Parquet files of about a million rows."""
+    """Write one split as Parquet files of about a million rows."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -182,7 +182,7 @@ def _table(chunk: dict[str, NDArray[Any]], schema: pa.Schema) -> pa.Table:
 
 
 def _write_facts(manifest: Manifest, folder: Path) -> None:
-    """What the dataset is, and the digest of every file that was written."""
+    """Write export.json: the facts of the dataset, and the digest of every written file."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     facts = {
         "name": manifest.name,
@@ -194,7 +194,7 @@ def _write_facts(manifest: Manifest, folder: Path) -> None:
         "vocabulary_size": manifest.vocabulary_size,
         "num_identifiers": manifest.num_identifiers,
         "spec": manifest.spec.to_json(),
-        # Of a virtual dataset the digest is that of its base puzzles, and all rows are exported.
+        # The digest of a virtual dataset covers its base puzzles only, but all rows are exported.
         "rows_digest": None if manifest.virtual else manifest.content_digest,
         "files": {path.relative_to(folder).as_posix(): file_sha256(path) for path in files},
     }
@@ -202,7 +202,7 @@ def _write_facts(manifest: Manifest, folder: Path) -> None:
 
 
 def _write_names(folder: DatasetFolder, manifest: Manifest, out: Path, *, puzzles: bool) -> None:
-    """identifiers.json, and with the npy layout test_puzzles.json."""
+    """Write identifiers.json, and with the npy layout test_puzzles.json."""
     names = identifier_names(folder, manifest)
     (out / "identifiers.json").write_text(json.dumps(names), "utf-8")
     attached = [file for file in manifest.catalog if file.file == "catalog/test_puzzles.json"]
@@ -213,7 +213,7 @@ def _write_names(folder: DatasetFolder, manifest: Manifest, out: Path, *, puzzle
 
 
 def identifier_names(folder: DatasetFolder, manifest: Manifest) -> list[str]:
-    """The name of every identifier, as the published code writes them."""
+    """Return the name of every identifier, in the format of the published code."""
     count = manifest.num_identifiers
     if count == 1:
         return ["<blank>"]
@@ -226,7 +226,7 @@ def identifier_names(folder: DatasetFolder, manifest: Manifest) -> list[str]:
 
 
 def _test_puzzles(folder: DatasetFolder, manifest: Manifest) -> dict[str, Any]:
-    """What the kind says of the originals of the test split."""
+    """Return the kind's content of test_puzzles.json, from the originals of the test split."""
     if "test" not in manifest.splits:
         return {}
     catalog = read_split_catalog(folder, manifest, "test")
@@ -242,7 +242,7 @@ def _test_puzzles(folder: DatasetFolder, manifest: Manifest) -> dict[str, Any]:
 
 
 def _hub_card(manifest: Manifest, sources: list[SourceFile]) -> str:
-    """README.md of a Hugging Face dataset folder: what the hub reads, how to load it, then the dataset's card."""
+    """Return README.md of a Hugging Face dataset folder: hub metadata, how to load the data, and the dataset's card."""
     size = next((name for below, name in SIZES if manifest.num_examples < below), "n>100M")
     licences = {source.licence or "unknown" for source in sources} or {"apache-2.0"}
     licence = licences.pop() if len(licences) == 1 else "other"

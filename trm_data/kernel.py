@@ -1,8 +1,7 @@
 """Decorator for numba kernels, whose machine code is cached in a folder named by a hash of all kernel sources.
 
-Numba checks only the file that a cached function was defined in. A kernel that calls a function of another file would
-keep the old code of that function. With a hash of the sources in the folder's name, a changed kernel is always
-compiled.
+Numba checks only the file in which a cached function is defined. A kernel that calls a function of another file would
+keep that function's old code. With a hash of the sources in the folder's name, a changed kernel is always recompiled.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         options: Further options of `numba.njit`.
     """
 
-    from numba import config, njit  # slow to import, and not needed for the folder's name
+    from numba import config, njit  # slow to import, and not needed for the folder name
 
     def decorate(function: Callable[..., Any]) -> Any:
         settings = cast(Any, config)
@@ -52,7 +51,7 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 @contextmanager
 def without_unused() -> Generator[None, None, None]:
-    """Within, numba does not import `UNUSED`, which saves 0.2 s."""
+    """Keep numba from importing `UNUSED` within the block, which saves 0.2 s."""
     held = [name for name in UNUSED if name not in sys.modules]
     for name in held:
         sys.modules[name] = None  # pyright: ignore[reportArgumentType]
@@ -64,7 +63,7 @@ def without_unused() -> Generator[None, None, None]:
 
 
 def kernel_folder() -> Path:
-    """The folder of compiled kernels: under `NUMBA_CACHE_DIR`, else in the user's cache, named by their sources."""
+    """Return the folder of compiled kernels: in `NUMBA_CACHE_DIR`, else in the user's cache, named by a source hash."""
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     base = Path(chosen).absolute() if chosen else user_cache() / "kernels"
     return base / kernel_digest(PACKAGE)
@@ -76,7 +75,7 @@ def _room(path: Path, package: Path) -> str:
 
 @cache
 def kernel_digest(package: Path) -> str:
-    """Hash of the files of a package that have kernels, and of what they import from `KERNEL_ROOMS`: 16 hex digits."""
+    """Return a hash of the files with kernels, and of their imports from `KERNEL_ROOMS`: 16 hex digits."""
     sources = {path: path.read_bytes() for path in package.rglob("*.py")}
     found: set[Path] = set()
     todo = [path for path, source in sources.items() if b"\n@kernel" in source]

@@ -1,6 +1,6 @@
 """The manifest of a dataset, written last. A folder without a manifest is not a dataset.
 
-It names every file with its size and sha256, and ends with a digest over itself, so an edit shows.
+It names every file with its size and sha256, and ends with a digest over itself, which reveals edits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_CELLS = 2**31 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class ShardEntry:
-    """One shard as the manifest names it."""
+    """The manifest's entry of a shard."""
 
     file: str
     sha256: str
@@ -44,7 +44,7 @@ class ShardEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitEntry:
-    """One split: counts, digest over its rows, shards in order."""
+    """The manifest's entry of a split: counts, digest over its rows, shards in order."""
 
     num_groups: int
     num_puzzles: int
@@ -57,7 +57,7 @@ class SplitEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class FileEntry:
-    """A catalog file."""
+    """The manifest's entry of a catalog file."""
 
     file: str
     sha256: str
@@ -88,12 +88,12 @@ class Manifest:
 
     @property
     def kind_label(self) -> str:
-        """The kind as a list calls it: of imported rows whose rules they follow."""
+        """Name of the kind in lists; for imported rows, the kind whose rules they follow."""
         return self.spec.options.kind_label(self.kind)
 
     @property
     def num_examples(self) -> int:
-        """Examples of all splits."""
+        """Number of examples of all splits."""
         return sum(split.num_examples for split in self.splits.values())
 
     @property
@@ -112,13 +112,13 @@ class Manifest:
         return sum(file.size_bytes for file in self.files)
 
     def to_json(self) -> dict[str, Any]:
-        """The manifest as it stands in the file."""
+        """Return the manifest as stored in its file."""
         content = {"format_version": FORMAT_VERSION, **asdict(self)}
         return {**content, "manifest_digest": _digest(content)}
 
 
 def manifest_from_json(value: dict[str, Any]) -> Manifest:
-    """Inverse of `Manifest.to_json`."""
+    """Return a manifest from JSON, the inverse of `Manifest.to_json`."""
     content = dict(value)
     version = content.get("format_version")
     if not isinstance(version, int):
@@ -155,11 +155,11 @@ def _split_entry(value: dict[str, Any]) -> SplitEntry:
 
 
 def read_manifest(layout: Layout, name: str) -> Manifest:
-    """The manifest of a dataset, which may be there under another of its names (`names_of`).
+    """Return the manifest of a dataset, which may exist under another of its names (`names_of`).
 
     Raises:
-        DatasetNotFoundError: There is none; the message names the closest.
-        CorruptDatasetError: It cannot be read, or was edited.
+        DatasetNotFoundError: There is no such dataset; the message names the closest.
+        CorruptDatasetError: The manifest is unreadable, or was edited.
     """
     found = find_manifest(layout.dataset(name)) or _find_by_other_name(layout, name)
     if found is None:
@@ -181,7 +181,7 @@ def _find_by_other_name(layout: Layout, name: str) -> Manifest | None:
 
 
 def find_manifest(folder: DatasetFolder) -> Manifest | None:
-    """The manifest in a dataset's folder; None if there is none."""
+    """Return the manifest in a dataset's folder, or None if there is none."""
     content = folder.read(MANIFEST)
     return None if content is None else _parse(content, folder.name, folder.where(MANIFEST))
 
@@ -204,11 +204,11 @@ def _parse(content: bytes, name: str, where: str) -> Manifest:
 
 
 def read_manifests(layout: Layout) -> dict[str, Manifest | CorruptDatasetError]:
-    """The manifests of all datasets under a root, by name; of those that cannot be read the reason."""
+    """Return the manifests of all datasets under a root, by name; for unreadable ones the error."""
 
     def read(name: str) -> Manifest | CorruptDatasetError | None:
         try:
-            return find_manifest(layout.dataset(name))  # None where a bucket's listing was behind
+            return find_manifest(layout.dataset(name))  # None if the bucket's listing was out of date
         except CorruptDatasetError as error:
             return error
 
@@ -218,13 +218,13 @@ def read_manifests(layout: Layout) -> dict[str, Manifest | CorruptDatasetError]:
 
 
 def write_manifest(folder: DatasetFolder, manifest: Manifest) -> None:
-    """Publish a manifest: the dataset is there from now on."""
+    """Publish a manifest, which makes the dataset exist."""
     content = json.dumps(manifest.to_json(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     _publish(folder, manifest, content.encode())
 
 
 def copy_manifest(source: DatasetFolder, target: DatasetFolder, manifest: Manifest) -> None:
-    """Publish a manifest as it stands under another root, byte for byte."""
+    """Copy a manifest to another root, byte for byte, and publish it."""
     content = source.read(MANIFEST)
     if content is None or manifest_from_json(json.loads(content)) != manifest:
         raise BuildError(f"{source.place}: changed while it was copied; sync again")
@@ -243,5 +243,5 @@ def _publish(folder: DatasetFolder, manifest: Manifest, content: bytes) -> None:
 
 
 def _digest(content: dict[str, Any]) -> str:
-    # Through JSON text once, so that tuples and lists, ints and floats read back give the same digest.
+    # Through JSON text once, so that values read back give the same digest, such as lists for tuples.
     return hashlib.sha256(canonical_json(json.loads(json.dumps(content)))).hexdigest()

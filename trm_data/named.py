@@ -1,13 +1,13 @@
-"""The named datasets of the research, a file each in `catalogs/datasets`, and the names that one dataset may have.
+"""The named datasets of the research, one file each in `catalogs/datasets`, and the alternative names of a dataset.
 
 kind = "sudoku"
 about = "what it is"
-digest = "content digest, or empty where it was not built by anyone yet"
-aliases = ["names that it had before"]
+digest = "content digest, or empty if nobody has built it yet"
+aliases = ["former names"]
 [options]            # as `trm-data build KIND` takes them
 size = 1000
 
-A file is called as a build without `--name` would call the dataset (docs/decisions/0016-names-of-datasets.md).
+A file has the default name that a build would give the dataset (docs/decisions/0016-names-of-datasets.md).
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ class NamedDataset:
     options: dict[str, object]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """Return plain JSON values."""
         return asdict(self)
 
     def request(self) -> BuildRequest:
-        """What to build for it."""
+        """Return the request to build it."""
         return make_fields(self.kind, {**self.options, "name": self.name}).request()
 
     def check_digest(self, content_digest: str, *, other_source: bool = False) -> None:
-        """Compare what was built with what is recorded."""
+        """Compare a built dataset's digest with the recorded one."""
         if self.digest and content_digest != self.digest:
             source = " (it was built from another source than the recorded one)" if other_source else ""
             raise BuildError(
@@ -69,7 +69,7 @@ class NamedDataset:
 
 @cache
 def named_datasets() -> dict[str, NamedDataset]:
-    """All of them, by name."""
+    """Return all named datasets, by name."""
     found: dict[str, NamedDataset] = {}
     for file in sorted(files("catalogs").joinpath("datasets").iterdir(), key=lambda file: file.name):
         if file.name.endswith(".toml"):
@@ -88,10 +88,10 @@ def _read(name: str, text: str) -> NamedDataset:
 
 
 def named_dataset(name: str) -> NamedDataset:
-    """The dataset of that name, in any spelling.
+    """Return the dataset with this name, in any spelling.
 
     Raises:
-        SpecError: There is none; the message names the closest, a kind too.
+        SpecError: There is no such dataset; the message names the closest dataset or kind.
     """
     known = named_datasets()
     for spelling in names_of(name):
@@ -105,16 +105,16 @@ def named_dataset(name: str) -> NamedDataset:
 
 
 def first_name(name: str) -> str:
-    """What a named dataset is called in `catalogs/datasets`; any other name as it is."""
+    """Return the name of a named dataset in `catalogs/datasets`; other names are returned unchanged."""
     known = named_datasets()
     return next((spelling for spelling in names_of(name) if spelling in known), name)
 
 
 def names_of(name: str) -> tuple[str, ...]:
-    """Every name that a dataset of this name may have, the given one first, then that of default names.
+    """Return every name of the same dataset, the given one first, then the default spelling.
 
-    `1k` and `1000` are the same size, a kind knows its spellings (`aug-8` of a square maze is `aug-7`), and a named
-    dataset its aliases.
+    `1k` and `1000` are the same size, a kind has spellings (`aug-8` of a square maze is `aug-7`), and a named dataset
+    has aliases.
     """
     stem = name.removesuffix(_VIRTUAL)
     found, new = [stem], [stem]
@@ -136,9 +136,9 @@ def _other_spellings(name: str) -> Iterator[str]:
 
 
 def is_meant(name: str, spec: DatasetSpec) -> bool:
-    """Whether a dataset that is there under another name is what this name means.
+    """Return whether a dataset that exists under another name is the one which this name means.
 
-    Default names do not say the sizes of validation and test; where the name is a named dataset's, they must fit too.
+    Default names omit the sizes of validation and test; for the name of a named dataset, they must also match.
     """
     try:
         request = replace(named_dataset(name.removesuffix(_VIRTUAL)).request(), augment=spec.augment)
@@ -148,9 +148,9 @@ def is_meant(name: str, spec: DatasetSpec) -> bool:
 
 
 def studies() -> dict[str, list[str]]:
-    """The datasets of every experiment, from the packages that have experiments; empty where none is installed.
+    """Return the datasets of every experiment, from the packages that have experiments; empty if none is installed.
 
-    An experiment that runs at several scales has one for each; the first is that of its usual one.
+    An experiment with several scales has one dataset for each; the first is that of its usual scale.
     """
     found: dict[str, list[str]] = {}
     for entry in entry_points(group=STUDIES):
@@ -159,7 +159,7 @@ def studies() -> dict[str, list[str]]:
 
 
 def datasets_of_study(study: str) -> list[NamedDataset]:
-    """The named datasets of an experiment at its usual scale, or of all whose names begin so or fit a pattern."""
+    """Return the named datasets of an experiment at its usual scale, or of all experiments with a prefix or pattern."""
     known = studies()
     if not known:
         raise SpecError(
@@ -177,7 +177,7 @@ def datasets_of_study(study: str) -> list[NamedDataset]:
 
 
 def experiments_of(datasets: Iterable[NamedDataset]) -> dict[str, list[str]]:
-    """Names of the experiments that learn from each dataset, by its name."""
+    """Return the names of the experiments that use each dataset, by dataset name."""
     known = studies()
     return {
         dataset.name: sorted(

@@ -16,13 +16,13 @@ PART_BYTES = 1 << 22
 
 
 def part_examples(sequence_length: int) -> int:
-    """Rows of S cells, inputs and labels, that a stage holds in memory at a time, about."""
+    """Return the approximate number of rows of S cells, inputs and labels, that a stage holds in memory at a time."""
     return max(256, PART_BYTES // (2 * sequence_length))
 
 
 @dataclass(frozen=True)
 class Reject:
-    """A row of a source that was left out, and why."""
+    """A rejected row of a source, and the reason."""
 
     file: str
     line: int
@@ -31,10 +31,10 @@ class Reject:
 
 @dataclass(frozen=True)
 class RowNumbers:
-    """Which group, augmentation and example each of N rows is.
+    """Group, augmentation and example of each of N rows.
 
     Attributes:
-        groups: Group, counted as in the `Groups` that were numbered, int64 [N].
+        groups: Group, numbered as in the numbered `Groups`, int64 [N].
         augmentations: Position of the augmentation within its group, int64 [N].
         examples: Position of the example within its augmentation, int64 [N].
     """
@@ -49,13 +49,13 @@ class RowNumbers:
 
 @dataclass(frozen=True)
 class Augmentations:
-    """Which augmentations each group has, as k of its keyed permutation; position 0 is always k = 0, the original.
+    """The augmentations of G groups, as k of their keyed permutations; position 0 is always k = 0, the original.
 
-    Groups whose k are 0, 1, 2, ... are regular: nothing is stored for them but their count. G groups.
+    Groups whose k are 0, 1, 2, ... are regular: only their count is stored.
 
     Attributes:
-        counts: Augmentations of each group, the original included, int32 [G].
-        offsets: Where an irregular group's k begin in `listed`, -1 for a regular one, int64 [G].
+        counts: Number of augmentations of each group, the original included, int32 [G].
+        offsets: Start of an irregular group's k in `listed`, -1 for a regular group, int64 [G].
         listed: The k of all irregular groups, int32 [M].
     """
 
@@ -65,13 +65,13 @@ class Augmentations:
 
     @staticmethod
     def regular(num_groups: int, aug: int) -> Augmentations:
-        """`aug` augmentations of every group besides the original."""
+        """Return `aug` augmentations of every group besides the original."""
         counts = np.full(num_groups, aug + 1, np.int32)
         return Augmentations(counts, np.full(num_groups, -1, np.int64), np.empty(0, np.int32))
 
     @staticmethod
     def of_lists(lists: Sequence[NDArray[np.int32]]) -> Augmentations:
-        """From the k of each group."""
+        """Return the augmentations for lists with the k of each group."""
         counts = np.array([len(ks) for ks in lists], np.int32)
         offsets = np.full(len(lists), -1, np.int64)
         listed: list[NDArray[np.int32]] = []
@@ -87,12 +87,12 @@ class Augmentations:
         return len(self.counts)
 
     def numbered(self, groups: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Group and position of each of the P augmentations of `groups`, in order, both int64 [P]."""
+        """Return group and position of each of the P augmentations of `groups`, in order, both int64 [P]."""
         counts = self.counts[groups].astype(np.int64)
         return np.repeat(groups, counts), _positions(counts)
 
     def ks(self, groups: NDArray[np.int64], positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The k at each position of each group, int64 [N]."""
+        """Return the k at each position of each group, int64 [N]."""
         if not len(self.listed):
             return positions
         offsets = self.offsets[groups]
@@ -102,7 +102,7 @@ class Augmentations:
         return ks
 
     def slice(self, start: int, stop: int) -> Augmentations:
-        """Those of the groups `start` to `stop`, without the k of others."""
+        """Return the augmentations of the groups `start` to `stop`, without the k of other groups."""
         counts, offsets = self.counts[start:stop], self.offsets[start:stop]
         listed = offsets >= 0
         if not listed.any():
@@ -113,20 +113,20 @@ class Augmentations:
 
 @dataclass(frozen=True)
 class Groups:
-    """The base puzzles of one split, in group order. G groups of E examples together, S cells.
+    """The base puzzles of one split, in group order: G groups with E examples in all, S cells.
 
     Attributes:
         inputs: Tokens of the originals' inputs, before any translation, uint8 [E, S].
         labels: Tokens of their labels, uint8 [E, S].
-        first_examples: Where each group's examples begin, and at last E, int64 [G + 1].
-        augmentations: Which augmentations each group has.
-        keys: Number that each puzzle has in keyed draws, int64 [G].
+        first_examples: First example of each group, and E, int64 [G + 1].
+        augmentations: The augmentations of each group.
+        keys: Number of each puzzle in keyed draws, int64 [G].
         first_identifiers: Row of the puzzle-embedding table of each group's original, int32 [G].
         canonical_hashes: Hash of each puzzle's canonical form under the symmetries of its kind.
         source_files: Name of each puzzle's source.
         source_rows: Line in the file (from 1), or index in the generator's stream (from 0), int64 [G].
-        facts: What else the catalog's table `puzzles` says, by column (rating, clues, path length, task).
-        imported: All rows, where they were made elsewhere and are only stored; None where an augmenter makes them.
+        facts: Further columns of the catalog's table `puzzles` (rating, clues, path length, task).
+        imported: All rows, if they are imported and only stored; None if an augmenter makes them.
     """
 
     inputs: NDArray[np.uint8]
@@ -146,37 +146,37 @@ class Groups:
 
     @property
     def examples_per_augmentation(self) -> NDArray[np.int64]:
-        """Examples that every augmentation of a group has, int64 [G]."""
+        """Number of examples of each augmentation of a group, int64 [G]."""
         return np.diff(self.first_examples)
 
     @property
     def num_base(self) -> int:
-        """Examples of the originals."""
+        """Number of examples of the originals."""
         return len(self.inputs)
 
     @property
     def num_puzzles(self) -> int:
-        """Augmentations of all groups, originals included."""
+        """Number of augmentations of all groups, originals included."""
         return int(self.augmentations.counts.sum())
 
     @property
     def rows_per_group(self) -> NDArray[np.int64]:
-        """Rows of each group, all augmentations counted, int64 [G]."""
+        """Number of rows of each group, over all augmentations, int64 [G]."""
         return self.examples_per_augmentation * self.augmentations.counts
 
     @property
     def num_examples(self) -> int:
-        """Rows of the split, all augmentations counted."""
+        """Number of rows of the split, over all augmentations."""
         return int(self.rows_per_group.sum())
 
     def numbered(self, start: int, stop: int) -> RowNumbers:
-        """All rows of the groups `start` to `stop`: each original, then its augmentations, each with all examples."""
+        """Number all rows of the groups `start` to `stop`: each original, then its augmentations, with all examples."""
         groups, positions = self.augmentations.numbered(np.arange(start, stop, dtype=np.int64))
         examples = self.examples_per_augmentation[groups]
         return RowNumbers(np.repeat(groups, examples), np.repeat(positions, examples), _positions(examples))
 
     def slice(self, start: int, stop: int) -> Groups:
-        """The groups `start` to `stop`, as views; facts are left out."""
+        """Return the groups `start` to `stop`, as views, without facts."""
         first, last = int(self.first_examples[start]), int(self.first_examples[stop])
         return Groups(
             inputs=self.inputs[first:last],
@@ -192,24 +192,24 @@ class Groups:
         )
 
     def _row_range(self, start: int, stop: int) -> tuple[int, int]:
-        """Rows of the groups `start` to `stop`."""
+        """Return the row range of the groups `start` to `stop`."""
         counts = self.rows_per_group
         first = int(counts[:start].sum())
         return first, first + int(counts[start:stop].sum())
 
 
 def _positions(counts: NDArray[np.int64]) -> NDArray[np.int64]:
-    """0 to `count - 1` for each of `counts`, one after the other, int64 [sum of counts]."""
+    """Return 0 to `count - 1` for each of `counts`, concatenated, int64 [sum of counts]."""
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def single_examples(count: int) -> NDArray[np.int64]:
-    """`Groups.first_examples` where every group has one example."""
+    """Return `Groups.first_examples` for groups of one example each."""
     return np.arange(count + 1, dtype=np.int64)
 
 
 def group_ranges(rows_per_group: NDArray[np.int64], examples: int) -> Iterator[tuple[int, int]]:
-    """Cut groups into ranges of about `examples` rows, never inside a group."""
+    """Cut groups into ranges of about `examples` rows, without splitting a group."""
     first, rows = 0, 0
     for group, count in enumerate(rows_per_group.tolist()):
         rows += count
@@ -230,7 +230,7 @@ class SourceFile:
 
 @dataclass(frozen=True)
 class Selection:
-    """What a build puts into a dataset: the groups of each split, and what was left out."""
+    """The content of a dataset to build: the groups of each split, and the rejected rows."""
 
     splits: Mapping[Split, Groups]
     sources: list[SourceFile] = field(default_factory=list[SourceFile])
@@ -249,7 +249,7 @@ class Selection:
 
 @dataclass(frozen=True)
 class Rows:
-    """Examples as they are stored, N rows of S cells.
+    """Stored examples, N rows of S cells.
 
     Attributes:
         inputs: Tokens, uint8 [N, S].
@@ -271,22 +271,22 @@ class Rows:
         return len(self.inputs)
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """The columns by name, in the order in which they are hashed and stored."""
+        """Return the columns by name, in the order of hashing and storage."""
         return {column.name: getattr(self, column.name) for column in fields(self)}
 
     def slice(self, start: int, stop: int) -> Rows:
-        """Rows `start` to `stop`, as views."""
+        """Return rows `start` to `stop`, as views."""
         return Rows(**{name: column[start:stop] for name, column in self.columns().items()})
 
     @staticmethod
     def empty(count: int, sequence_length: int) -> Rows:
-        """Rows to be filled."""
+        """Return uninitialized rows, to be filled."""
         cells = (count, sequence_length)
         numbers = [np.empty(count, np.int32) for _ in range(4)]
         return Rows(np.empty(cells, np.uint8), np.empty(cells, np.uint8), *numbers)
 
     @staticmethod
     def concatenate(parts: Sequence[Rows]) -> Rows:
-        """All rows of `parts`, in order."""
+        """Return all rows of `parts`, in order."""
         names = [column.name for column in fields(Rows)]
         return Rows(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})

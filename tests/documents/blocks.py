@@ -1,13 +1,13 @@
 """The `sh` blocks of documents: their lines as a shell reads them, and how each is run.
 
-A comment of HTML before a block, which no rendered page shows, says what is needed beyond running it as written:
+An HTML comment before a block, invisible on a rendered page, gives instructions if it must not run as written:
 
-    <!-- run: slow -->                      a word of `HOWS`, or several
-    <!-- run: NAME=small DIR=out -->        what stands in place of a word of the commands
+    <!-- run: slow -->                      one or several words of `HOWS`
+    <!-- run: NAME=small DIR=out -->        replacements for words of the commands
     <!-- not run: needs a TPU -->           the reason
-    <!-- run: dry-run (build maze) -->      for the lines in which this expression is found
+    <!-- run: dry-run (build maze) -->      only for lines that match this expression
 
-The first comment that is for a line counts; an unused comment is an error.
+The first comment that applies to a line counts; an unused comment is an error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MARKER = re.compile(r"^<!-- (?P<what>run|not run): (?P<how>.*?)(?: \((?P<part>.*
 
 
 class MarkerError(Exception):
-    """A comment before a block says nothing that can be done."""
+    """A comment before a block has no known instruction."""
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,9 @@ class Marker:
 
     Attributes:
         hows: Words of `HOWS`.
-        instead: Words of the commands, and what takes their place.
-        reason: Why they are not run; none if they are.
-        part: Regular expression of the lines that this is for; all lines if empty.
+        instead: Words of the commands, and their replacements.
+        reason: Why the lines are not run; empty if they are.
+        part: Regular expression of the lines that this applies to; empty for all lines.
     """
 
     hows: frozenset[str] = frozenset()
@@ -52,11 +52,11 @@ class Marker:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a shell, with what it continues on; without prompt and comment.
+    """A shell line with its continuation lines, without prompt and comment.
 
     Attributes:
-        text: As written.
-        number: Of its first line in the document, from 1.
+        text: The line as written.
+        number: Number of its first line in the document, from 1.
         marker: How it is run.
     """
 
@@ -70,11 +70,11 @@ class Block:
     """A fenced block of a document.
 
     Attributes:
-        document: Where it stands.
-        language: What the fence says.
-        lines: Of an `sh` block those of the shell; of another one those after a prompt.
-        number: Of its fence in the document, from 1.
-        text: All of it.
+        document: Document that contains it.
+        language: Language of the fence.
+        lines: Shell lines: of an `sh` block all, of another block those after a prompt.
+        number: Line number of its fence in the document, from 1.
+        text: The whole text.
     """
 
     document: Path
@@ -85,10 +85,10 @@ class Block:
 
 
 def read_blocks(document: Path) -> list[Block]:
-    """The fenced blocks of a document, in its order.
+    """Return the fenced blocks of a document, in order.
 
     Raises:
-        MarkerError: A comment before a block cannot be read, or none of its lines needs it.
+        MarkerError: A comment before a block is invalid, or applies to none of its lines.
     """
     blocks: list[Block] = []
     markers: list[Marker] = []
@@ -118,10 +118,10 @@ def read_blocks(document: Path) -> list[Block]:
 
 
 def read_marker(row: str, place: str) -> Marker:
-    """What a comment before a block says.
+    """Parse a comment before a block.
 
     Raises:
-        MarkerError: It says nothing known.
+        MarkerError: It has no known instruction.
     """
     found = MARKER.match(row)
     if found is None:
@@ -139,16 +139,16 @@ def read_marker(row: str, place: str) -> Marker:
 
 
 def marker_of(text: str, markers: Sequence[Marker]) -> Marker:
-    """The first marker that is for a line."""
+    """Return the first marker that applies to a line."""
     return next((marker for marker in markers if re.search(marker.part, text)), Marker())
 
 
 def shell_lines(rows: Sequence[tuple[int, str]], *, prompted: bool) -> list[tuple[int, str]]:
-    """The commands of a block with their places: continued lines and open quotations in one, no comments.
+    """Return the commands of a block with their line numbers; joins continued lines and open quotes, drops comments.
 
     Args:
         rows: Lines of the block with their numbers.
-        prompted: Commands are those after a `$`; the rest is what they print.
+        prompted: Whether only lines after a `$` are commands; the rest is output.
     """
     lines: list[tuple[int, str]] = []
     begun: tuple[int, str] | None = None
@@ -173,7 +173,7 @@ def shell_lines(rows: Sequence[tuple[int, str]], *, prompted: bool) -> list[tupl
 
 
 def without_comment(text: str) -> str:
-    """A line up to its comment: a `#` after white space, outside quotations."""
+    """Return a line up to its comment: a `#` after white space, outside quotes."""
     for found in re.finditer(r"(?:^|\s)#", text):
         if not is_quoted(text[: found.start()]):
             return text[: found.start()].rstrip()
@@ -181,5 +181,5 @@ def without_comment(text: str) -> str:
 
 
 def is_quoted(text: str) -> bool:
-    """Whether a quotation is open at the end of a text."""
+    """Return whether a quote is open at the end of a text."""
     return re.search("[\"']", re.sub(r"\"[^\"]*\"|'[^']*'", "", text)) is not None

@@ -1,4 +1,4 @@
-"""A command line as its program reads it, without what it asks for being done."""
+"""Parse a command line as its program does, without running it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MAINS: dict[str, Callable[[list[str]], None]] = {
 
 
 class Read(BaseException):
-    """A program has read its command line, as this; no `except` of it ends this."""
+    """Raised once a program has parsed its command line; a BaseException, which no `except Exception` catches."""
 
     def __init__(self, command: Any) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Read(BaseException):
 
 
 def statements(line: str) -> list[list[str]]:
-    """The words of the commands of a line, which `;`, `|` and the like divide."""
+    """Return the words of each command of a line, split at `;`, `|` and similar operators."""
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";|&")
     lexer.whitespace_split, lexer.commenters = True, ""
     found: list[list[str]] = [[]]
@@ -52,7 +52,7 @@ def statements(line: str) -> list[list[str]]:
 
 
 def why_unreadable(words: list[str]) -> str:
-    """What a program says of a command line that it cannot read; nothing if it can."""
+    """Return a program's message about a command line that it cannot parse; empty if it can."""
 
     def then_end(parse: Callable[..., Any]) -> Callable[..., Any]:
         def parsed(*arguments: Any, **named: Any) -> Any:
@@ -74,7 +74,7 @@ def why_unreadable(words: list[str]) -> str:
             command = read.command
         except SystemExit as ended:
             return said.getvalue() if ended.code else ""
-    if isinstance(command, tuple):  # a launch, and what it hands on
+    if isinstance(command, tuple):  # a launch, and the arguments that it passes on
         launch, rest = command
         assert isinstance(launch, Launch)
         return why_unreadable([words[0], launch.what, *rest])
@@ -82,7 +82,7 @@ def why_unreadable(words: list[str]) -> str:
 
 
 def why_no_batch(command: Batch, words: list[str]) -> str:
-    """What is wrong with the experiments of a batch, or with its options of their configuration."""
+    """Return what is wrong with the experiments of a batch, or with its configuration overrides."""
     overrides, _ = split_overrides(words)
     said = io.StringIO()
     try:

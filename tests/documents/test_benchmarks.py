@@ -1,4 +1,4 @@
-"""The page of benchmarks: sections come in place of those of the same title, and no other one is lost."""
+"""The benchmarks page: new sections replace those with the same title, and no other section is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How documents are read: what is a command, how it is run, and that a wrong one is found."""
+"""Parsing of documents: which lines are commands, how they run, and that wrong commands are found."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every command of the documents is read by its program; those that can be are run as written, in their order."""
+"""Each program parses every command of the documents; commands that can run do, as written and in order."""
 
 from __future__ import annotations
 
@@ -53,35 +53,35 @@ BIN = Path(sys.executable).parent
 
 
 def of(block: Block) -> str:
-    """How a test of a block is called."""
+    """Return the test id of a block."""
     return f"{block.document.name}:{block.number}"
 
 
 def lines_of(block: Block, *, slow: bool) -> list[Line]:
-    """The lines of a block that a test runs: with the slow ones, or without."""
+    """Return the lines of a block that a test runs, with or without the slow ones."""
     run = [line for line in block.lines if block.language == "sh" and not line.marker.reason]
     run = [line for line in run if "checkout" not in line.marker.hows]
     return run if slow else [line for line in run if "slow" not in line.marker.hows]
 
 
 def is_slow(block: Block) -> bool:
-    """Whether a block has lines that take more than seconds, in part or as written."""
+    """Return whether a block has lines that take more than seconds, shortened or as written."""
     return any({"slow", "dry-run-first"} & line.marker.hows for line in lines_of(block, slow=True))
 
 
 def is_of_checkout(block: Block) -> bool:
-    """Whether a block is run in a copy of the checkout."""
+    """Return whether a block runs in a copy of the checkout."""
     return any("checkout" in line.marker.hows for line in block.lines)
 
 
 @dataclass
 class Reader:
-    """Somebody who types what a document says, one line after another.
+    """Types the commands of a document, one line after another.
 
     Attributes:
-        folder: Where they do.
-        monkeypatch: Gives folder and variables back at the end.
-        patient: Types as written what takes more than seconds.
+        folder: Current folder of the reader.
+        monkeypatch: Restores folder and variables at the end.
+        patient: Whether slow lines run as written.
     """
 
     folder: Path
@@ -89,7 +89,7 @@ class Reader:
     patient: bool = False
 
     def type(self, line: Line) -> subprocess.CompletedProcess[str]:
-        """Carry out a line as its marker says; a failure ends the test and says what was printed."""
+        """Run a line as its marker says; a failure ends the test and shows the output."""
         text = self.as_run(line)
         done = subprocess.CompletedProcess[str]([], 0, "", "")
         for words in statements(text):
@@ -105,7 +105,7 @@ class Reader:
         return done
 
     def as_run(self, line: Line) -> str:
-        """A line with what stands in place of its words, and with what is appended to it."""
+        """Return a line with the marker's replacements and additions."""
         text = line.text
         for before, after in line.marker.instead:
             text = text.replace(before, after)
@@ -118,7 +118,7 @@ class Reader:
 
 
 def run_of(experiment: str, folder: Path) -> str | None:
-    """The run of an experiment under a folder: another name than in a document, since it is shorter."""
+    """Return the run of an experiment under a folder: its name differs from the document, as the run is shorter."""
     try:
         return find_run(resolve_root(folder / "trm"), experiment).name
     except ConfigError:
@@ -127,9 +127,9 @@ def run_of(experiment: str, folder: Path) -> str | None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path, None, None]:
-    """A folder in which has happened what the quickstart says, in short; it has files that documents name, too.
+    """A folder in which the quickstart was run, shortened; it also has files that documents name.
 
-    A dataset of the demo has fewer test puzzles; the runs have few steps and are tested.
+    The dataset of the demo has fewer test puzzles; the runs have few steps and are tested.
     """
     folder = tmp_path_factory.mktemp("reader")
     with pytest.MonkeyPatch.context() as monkeypatch:
@@ -147,7 +147,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Generator[Path, None, No
 
 
 def reader_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
-    """A reader in a folder, with its own root there, the commands on the path and nothing to type with."""
+    """Return a reader in a folder, with its own root there, the commands on the path and an empty stdin."""
     monkeypatch.chdir(folder)
     monkeypatch.delenv("TRM_ROOT", raising=False)
     monkeypatch.setenv("PATH", str(BIN), prepend=os.pathsep)
@@ -156,7 +156,7 @@ def reader_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Reader:
 
 
 def write_tables(folder: Path) -> None:
-    """Tables of one's own puzzles, as npz and Parquet, and a list of Sudoku."""
+    """Write tables of own puzzles, as npz and Parquet, and a list of Sudoku puzzles."""
     puzzles, answers = generate(0, 1, 0, 520, 3, 3)
     pairs = [f"{encode_grid(one)},{encode_grid(other)}" for one, other in zip(puzzles, answers, strict=True)]
     (folder / "mine.csv").write_text("\n".join(["clues,solved", *pairs]))
@@ -169,7 +169,7 @@ def write_tables(folder: Path) -> None:
 
 
 def tracked_files() -> list[str]:
-    """What a clone has: names under the project."""
+    """Return the tracked files of the project."""
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=PROJECT, capture_output=True, text=True, check=True
     )
@@ -177,7 +177,7 @@ def tracked_files() -> list[str]:
 
 
 def bare(folder: Path) -> dict[str, str]:
-    """The environment of a shell that knows `uv` and no command of ours; tools go under a folder."""
+    """Return the environment of a shell with `uv` and without our commands; tools are installed under `folder`."""
     uv = shutil.which("uv") or shutil.which("uv", path=PROJECT / ".tools" / "bin")
     if uv is None:
         pytest.skip("needs uv, which `make setup` leaves in .tools/bin")
@@ -229,7 +229,7 @@ def test_blocks_run_as_written(block: Block, nqueens: None, reader: Reader) -> N
 @pytest.mark.parametrize("block", [block for block in BLOCKS if is_slow(block)], ids=of)
 def test_blocks_with_slow_lines_run_as_written(block: Block, reader: Reader) -> None:
     reader.patient = True
-    (reader.folder / "results.duckdb").unlink(missing_ok=True)  # of its quick lines; a second is refused
+    (reader.folder / "results.duckdb").unlink(missing_ok=True)  # from its quick lines; a second is refused
     for line in lines_of(block, slow=True):
         reader.type(line)
 
@@ -257,7 +257,7 @@ def test_blocks_that_install_run_as_written(block: Block, tmp_path: Path) -> Non
 
 @pytest.fixture
 def quickstarts_of_20_steps() -> Generator[None, None, None]:
-    """The quickstart and its widths, defined shorter; their runs are as their experiments define them."""
+    """Shorten the quickstart and its variants of width; their runs follow their experiments otherwise."""
 
     def short(config: RunConfig) -> RunConfig:
         return dataclasses.replace(
@@ -281,7 +281,7 @@ def quickstarts_of_20_steps() -> Generator[None, None, None]:
 def test_the_guides_can_be_typed_from_top_to_bottom_with_their_variants_trained(
     nqueens: None, quickstarts_of_20_steps: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every quick line, transcripts too; the runs of the quickstart are trained where their block says it."""
+    """Run every quick line, transcripts too; the runs of the quickstart are trained where their block says so."""
     reader = reader_in(tmp_path, monkeypatch)
     write_tables(tmp_path)
     trained: list[str] = []
@@ -303,7 +303,7 @@ def test_the_guides_can_be_typed_from_top_to_bottom_with_their_variants_trained(
                 for name in ("quickstart_032", "quickstart_064"):
                     for text in (f"trm-train run {name}", f"trm-eval run {name}"):
                         reader.type(Line(text, 0, Marker()))
-            # After 20 steps no puzzle that needs guessing is solved.
+            # After 20 steps no puzzle that needs guesses is solved.
             line = dataclasses.replace(line, text=line.text.replace("--which guessing", "--which wrong"))
             reader.type(line)
             tested += len(trained) > 4 and line.text.startswith("trm-eval") and "quickstart" in line.text
@@ -318,7 +318,7 @@ def test_the_guides_can_be_typed_from_top_to_bottom_with_their_variants_trained(
 def test_python_of_the_guides_runs(
     quickstarts_of_20_steps: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With fewer mazes, and a local root in place of a bucket; what comments say of shapes is so."""
+    """Run with fewer mazes, and a local root instead of a bucket; shapes in comments must be right."""
     reader = reader_in(tmp_path, monkeypatch)
     for text in (
         "trm-data build sudoku --size 500 --aug 1000",
@@ -340,7 +340,7 @@ def test_python_of_the_guides_runs(
 
 
 def headings(text: str) -> list[list[str]]:
-    """The columns of each table in a text: what stands over a rule."""
+    """Return the columns of each table in a text: the words above a rule."""
     lines = text.splitlines()
     return [re.split(r" {2,}", above.strip()) for above, rule in pairwise(lines) if rule.startswith(" ──")]
 

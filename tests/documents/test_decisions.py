@@ -1,4 +1,4 @@
-"""The index of decisions has each decision with its title and a status."""
+"""The index of decisions lists each decision with its title and a status."""
 
 from __future__ import annotations
 

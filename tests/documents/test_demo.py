@@ -1,4 +1,4 @@
-"""The demo says how its commands are typed afterwards."""
+"""The demo tells how to type its commands afterwards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ QUICKSTART = PROJECT / "docs" / "quickstart.md"
 
 
 def demo(folder: Path) -> str:
-    """What the demo prints of itself; commands that do nothing stand in a folder for those of minutes."""
+    """Return the output of the demo; commands that would take minutes are replaced by empty scripts in a folder."""
     place = folder / "bin with space"
     place.mkdir()
     for name in ("trm-data", "trm-train", "trm-eval"):

@@ -1,4 +1,4 @@
-"""The recording of the demo: well-formed, every line in its place and time, and cut to what a reader waits for."""
+"""The recording of the demo: well-formed, every line at its place and time, with long waits cut."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The notebook: its cells are those of the script that writes it, and run one after the other."""
+"""The notebook: its cells equal those of the script that writes it, and run one after another."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def test_a_kernel_without_an_activated_shell_finds_the_programs(tool: ModuleType
 def test_the_cells_run_and_give_what_the_notebook_shows(
     tool: ModuleType, written: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With few puzzles and steps; outputs are of the same kinds."""
+    """Runs with few puzzles and steps; outputs are of the same kinds."""
     monkeypatch.setenv("TRM_ROOT", str(tmp_path))
-    monkeypatch.setenv("PATH", os.defpath)  # of a kernel, whose shell was not activated
+    monkeypatch.setenv("PATH", os.defpath)  # like a kernel whose shell was not activated
     cells = [
         (kind, source.replace(tool.SIZES, "PUZZLES, AUG, STEPS = 40, 5, 60")) for kind, source in tool.CELLS
     ]

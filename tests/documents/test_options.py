@@ -22,7 +22,7 @@ DEFAULT = re.compile(r"\s*\((?:default|repeatable|required)[^()]*(?:\([^()]*\))?
 
 
 def pages(words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """The help of a command and of its subcommands, by name."""
+    """Yield the help of a command and of its subcommands, by name."""
     done = run_here(MAINS[words[0]], *words[1:], "--help")
     assert done.returncode == 0, done.stderr
     text = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)
@@ -34,7 +34,7 @@ def pages(words: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 
 def options_in(text: str) -> Iterator[tuple[str, str]]:
-    """Each option of a help page, with its text in one line."""
+    """Yield each option of a help page, with its text on one line."""
     option, said = "", list[str]()
     for line in text.splitlines():
         begins = re.match(r"│ (--?[A-Za-z][\w.,-]*[^│]*?)(?:\s{2,}([^│]*))?│$", line)

@@ -1,4 +1,4 @@
-"""The documentation as a site: it builds, it has every public name, and a link that leads nowhere fails it."""
+"""The documentation site: it builds, it has every public name, and a broken link fails the build."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
 
 @pytest.mark.skipif(BROWSER is None, reason=NO_BROWSER)
 def test_the_search_of_a_page_in_a_folder_finds_the_page_on_own_puzzles(site: Path, tmp_path: Path) -> None:
-    """Pages of `file:` start no workers and fetch no files."""
+    """Pages loaded from `file:` start no workers and fetch no files."""
     page = f"{(site / 'experiments' / 'exp01.html').as_uri()}?q=own%20dataset"
     options = ["--headless", "--no-sandbox", "--virtual-time-budget=20000", f"--user-data-dir={tmp_path}"]
     done = subprocess.run(

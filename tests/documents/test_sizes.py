@@ -1,4 +1,4 @@
-"""What CONTRIBUTING says of the size of things: outlines, functions, and the top of `trm_data`."""
+"""The size limits of CONTRIBUTING: outlines, functions, and the top level of `trm_data`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_an_outline_is_short(path: str) -> None:
 
 
 def test_a_function_is_short_where_it_is_no_kernel() -> None:
-    """Docstrings aside."""
+    """Docstrings do not count."""
     long = [
         f"{path.relative_to(PROJECT)}: {name} has {lines} lines"
         for path in MODULES
@@ -36,7 +36,7 @@ def test_a_function_is_short_where_it_is_no_kernel() -> None:
 
 
 def functions(path: Path) -> list[tuple[str, int]]:
-    """Name and lines of every function of a module, without its docstring."""
+    """Return name and length of every function of a module, without its docstring."""
     found: list[tuple[str, int]] = []
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):

@@ -1,4 +1,4 @@
-"""The scripts in `tools/` as modules, for tests of what they write."""
+"""Load the scripts in `tools/` as modules, to test what they write."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.conftest import PROJECT
 
 
 def load_tool(name: str) -> ModuleType:
-    """The script `tools/<name>.py`, which is no module of a package."""
+    """Load the script `tools/<name>.py`, which is not part of a package."""
     spec = importlib.util.spec_from_file_location(f"tools_{name}", PROJECT / "tools" / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None

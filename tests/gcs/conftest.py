@@ -1,4 +1,4 @@
-"""A bucket on the loopback, and machines that know nothing of each other but the bucket."""
+"""A loopback bucket, and machines that share nothing but the bucket."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ URL = "gs://bucket/trm"
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Generator[GcsServer, None, None]:
-    """The server, with an empty `bucket` and an empty `other`."""
+    """Start the server with two empty buckets, `bucket` and `other`."""
     with GcsServer("bucket", "other") as started:
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", started.url)
         monkeypatch.setenv("TENSORSTORE_GCS_HTTP_URL", started.url)
         monkeypatch.setenv("GOOGLE_AUTH_TOKEN_FOR_TESTING", "t")
         monkeypatch.setenv("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
-        from gcsfs import GCSFileSystem  # it reads its settings when it is imported
+        from gcsfs import GCSFileSystem  # it reads its settings at import
 
-        etils.epath.backend._FileSystemSpecBackend._get_filesystem.cache_clear()  # it knows the server before
+        etils.epath.backend._FileSystemSpecBackend._get_filesystem.cache_clear()  # it still has the previous server
         GCSFileSystem.clear_instance_cache()
         yield started
 
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], Layout]:
-    """Become the machine of this name; returns its layout of `URL`."""
+    """Return a function that switches to the machine of a name and returns its layout of `URL`."""
 
     def become(name: str) -> Layout:
         monkeypatch.setenv("TRM_CACHE", str(tmp_path / name))
@@ -49,6 +49,6 @@ def bucket(server: GcsServer, machine: Callable[[str], Layout]) -> Layout:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It waits a second before it tries again; here a fiftieth of that, and gives up as soon."""
+    """Shorten retries: 0.02 s before the first one (usually 1 s), and a timeout of 3 s."""
     monkeypatch.setattr(trm_data.storage.gcs, "FIRST_WAIT_S", 0.02)
     monkeypatch.setattr(trm_data.storage.gcs, "PATIENCE_S", 3.0)

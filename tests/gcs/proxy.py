@@ -1,4 +1,4 @@
-"""A way to the loopback bucket of one machine alone, which is cut when a request says so."""
+"""A connection of one machine to the loopback bucket, which a certain request cuts."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ CHUNK_BYTES = 65_536
 
 
 class Proxy:
-    """Passes everything on, until a request has one of some words; from then on it refuses.
+    """Forwards everything until a request contains one of some words; from then on it refuses connections.
 
     Args:
-        port: Of the server, on this machine.
-        words: Of a request that writes.
+        port: Port of the server on this machine.
+        words: Words of a write request.
 
     Attributes:
-        url: Of the proxy.
+        url: URL of the proxy.
     """
 
     def __init__(self, port: int, words: tuple[bytes, ...]) -> None:
@@ -28,7 +28,7 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         self._listening.close()
 
     def _accept(self) -> None:
@@ -56,7 +56,7 @@ class Proxy:
 
 @contextmanager
 def proxy_of(url: str, *words: bytes) -> Generator[Proxy, None, None]:
-    """A proxy of the server at `url`."""
+    """Run a proxy of the server at `url`."""
     proxy = Proxy(int(url.rpartition(":")[2]), words)
     try:
         yield proxy

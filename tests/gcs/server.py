@@ -1,4 +1,4 @@
-"""A Google Cloud Storage on the loopback, in memory, with faults that tests switch on.
+"""A Google Cloud Storage server on the loopback, in memory, with faults that tests switch on.
 
 It serves the part of the JSON API that gcsfs uses: objects with generations, metagenerations, md5, crc32c and ETags;
 `ifGenerationMatch`; ranged reads; multipart and resumable uploads; paged listings with `delimiter` and `matchGlob`;
@@ -73,7 +73,7 @@ class Object:
 
 @dataclass
 class Faults:
-    """What goes wrong next. A count goes down by one each time; 0 is never."""
+    """Faults of the next requests. Each fault decrements its count; 0 means never."""
 
     unavailable: int = 0
     """Requests answered 503."""
@@ -108,7 +108,7 @@ class GcsServer:
     """The server, on a thread. Objects are `server.objects[bucket][name]`.
 
     Args:
-        buckets: Names of the buckets that there are.
+        buckets: Names of the existing buckets.
     """
 
     def __init__(self, *buckets: str) -> None:
@@ -148,12 +148,12 @@ class GcsServer:
         self._server.server_close()
 
     def freeze_listings(self) -> None:
-        """From now on listings say what is there now."""
+        """Freeze listings at the current state."""
         with self.lock:
             self._stale = {bucket: dict(objects) for bucket, objects in self.objects.items()}
 
     def thaw_listings(self) -> None:
-        """Listings are up to date again."""
+        """Make listings current again."""
         self._stale = None
 
     def listed(self, bucket: str) -> dict[str, Object]:
@@ -164,7 +164,7 @@ class GcsServer:
             return sorted(self.objects[bucket])
 
     def flip_byte(self, bucket: str, name: str, position: int) -> None:
-        """Damage an object in silence: size, checksums and generation stay."""
+        """Damage an object silently: size, checksums and generation stay."""
         with self.lock:
             there = self.objects[bucket][name]
             data = bytearray(there.data)
@@ -180,7 +180,7 @@ class GcsServer:
             return made
 
     def fails_now(self, fault: str) -> bool:
-        """Count a fault down; whether it happens now."""
+        """Decrement the count of a fault; return whether it happens now."""
         with self.lock:
             left = getattr(self.faults, fault)
             if left:
@@ -199,11 +199,11 @@ class Upload:
 
 
 class ResetError(Exception):
-    """The connection is to be reset."""
+    """The connection must be reset."""
 
 
 class RefusedError(Exception):
-    """The request is answered with an error."""
+    """The response is an error."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -225,7 +225,7 @@ class Handler(BaseHTTPRequestHandler):
             super().handle()
 
     def answer(self) -> None:
-        """Any request."""
+        """Answer any request."""
         parts = urlsplit(self.path)
         query = {key: values[0] for key, values in parse_qs(parts.query, keep_blank_values=True).items()}
         try:
@@ -326,7 +326,7 @@ class Handler(BaseHTTPRequestHandler):
         }
         if self.store.states_hashes:
             headers["X-Goog-Hash"] = f"crc32c={there.crc32c}"
-            headers["x-goog-hash"] = f"md5={there.md5}"  # a header of its own, as GCS sends it
+            headers["x-goog-hash"] = f"md5={there.md5}"  # a separate header, as GCS sends it
             headers["X-Goog-Stored-Content-Length"] = str(len(data))
         if match := re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range", "")):
             size = len(data)
@@ -455,7 +455,7 @@ class Handler(BaseHTTPRequestHandler):
             return self.store.put(bucket, name, data, metadata=dict(resource.get("metadata") or {}))
 
     def done(self, status: int, body: dict | bytes) -> None:
-        """Answer a write that was done, unless the answer gets lost."""
+        """Answer a successful write, unless the response must get lost."""
         if self.store.fails_now("lost_answers"):
             raise ResetError
         self.send(status, body)
@@ -480,14 +480,14 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def check_generation(query: dict[str, str], there: Object | None) -> None:
-    """Refuse if the object is not of the generation that the client expects; 0 is no object."""
+    """Refuse if the generation differs from the client's expectation; 0 means no object."""
     expected = query.get("ifGenerationMatch")
     if expected is not None and int(expected) != (there.generation if there else 0):
         raise RefusedError(412, "conditionNotMet")
 
 
 def split_multipart(content_type: str, body: bytes, *, strict: bool) -> tuple[dict, bytes]:
-    """Resource and data of a multipart upload; a strict server wants lines that end as RFC 2046 has it."""
+    """Return resource and data of a multipart upload; a strict server requires line ends as in RFC 2046."""
     boundary = re.search(r'boundary="?([^";]+)', content_type)
     assert boundary is not None
     edge = b"--" + boundary[1].strip("'").encode()
@@ -499,7 +499,7 @@ def split_multipart(content_type: str, body: bytes, *, strict: bool) -> tuple[di
 
 
 def glob_pattern(glob: str) -> re.Pattern[str]:
-    """`*` is anything but `/`, `**` is anything."""
+    """Return the regular expression of a glob: `*` matches anything but `/`, `**` anything."""
     parts = re.split(r"(\*\*|\*)", glob)
     return re.compile("".join({"*": "[^/]*", "**": ".*"}.get(part, re.escape(part)) for part in parts))
 

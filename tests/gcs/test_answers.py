@@ -1,4 +1,4 @@
-"""Answers that are not what the bucket holds, that are of no form, or do not come."""
+"""Responses that differ from the bucket's content, that are malformed, or that do not arrive."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MANIFEST = f"{FOLDER}manifest.json"
 
 @pytest.fixture
 def built(bucket: Layout, small_layout: Layout) -> str:
-    """Content digest of `small`, which is on the bucket."""
+    """Copy `small` to the bucket; return its content digest."""
     sync_datasets(small_layout, bucket, ["small"])
     return read_manifest(bucket, "small").content_digest
 
@@ -58,7 +58,7 @@ def test_answers_that_differ_each_time_are_the_networks_fault(server: GcsServer,
     name, there = MANIFEST, server.objects["bucket"][MANIFEST]
 
     class Changing(bytes):
-        """Bytes of which a changing number arrives."""
+        """Bytes of which a varying number arrives."""
 
     counts = iter(range(1, 100))
     send = type(there)
@@ -91,7 +91,7 @@ def test_a_silent_server_is_given_up_after_what_is_promised(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     promised = trm_data.storage.gcs.PATIENCE_S, trm_data.storage.gcs.SILENCE_S
-    assert promised == (100.0, 20.0)  # as docs/buckets-and-hosts.md says
+    assert promised == (100.0, 20.0)  # as in docs/buckets-and-hosts.md
     monkeypatch.setattr(trm_data.storage.gcs, "SILENCE_S", 1.0)
     monkeypatch.setattr(trm_data.storage.gcs, "PATIENCE_S", 1.9)
     monkeypatch.setattr(trm_data.storage.gcs, "FIRST_WAIT_S", 0.02)
@@ -170,7 +170,7 @@ def test_answers_of_another_form_end_in_one_line(server: GcsServer, bucket: Layo
     server.faults.answers = [(200, body)] * 3
     with pytest.raises(BucketError, match="unexpected response, not from Google Cloud Storage"):
         bucket.store.stat("a/b")
-    if not body.startswith(b'{"name"'):  # which is a listing of nothing
+    if not body.startswith(b'{"name"'):  # a valid empty listing
         with pytest.raises(BucketError, match="unexpected response, not from Google Cloud Storage"):
             bucket.store.names("datasets", "*/manifest.json")
 

@@ -1,4 +1,4 @@
-"""A batch on a bucket: built, trained, tested and summed up there by real processes, and seen from another machine."""
+"""A batch on a bucket: real processes build, train, test and summarize it, and another machine sees it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Datasets on a bucket: built there, read from there, the same as local ones; damage and half builds are seen."""
+"""Datasets on a bucket: built and read there, equal to local ones; damage and partial builds are detected."""
 
 import hashlib
 import json
@@ -31,12 +31,12 @@ Machine = Callable[[str], Layout]
 
 @pytest.fixture
 def built(bucket: Layout, request_small: Make) -> Manifest:
-    """`small` on the bucket, built by the machine `first`, which we still are."""
+    """Build `small` on the bucket as the machine `first`, which stays the current machine."""
     return build_dataset(request_small(), bucket, shard_examples=50).manifest
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
-    """Exit code and standard output of `trm-data`."""
+    """Run `trm-data`; return exit code, and stdout with stderr."""
     with pytest.raises(SystemExit) as ended:
         main([*arguments])
     captured = capsys.readouterr()
@@ -195,7 +195,7 @@ def test_only_one_manifest_of_two(built: Manifest, server: GcsServer, bucket: La
     import dataclasses
 
     before = server.objects["bucket"]["trm/datasets/small/manifest.json"].data
-    write_manifest(bucket.dataset("small"), built)  # the same bytes: an answer that was lost looks like this
+    write_manifest(bucket.dataset("small"), built)  # the same bytes, as after a lost response
     later = dataclasses.replace(built, built_at="2030-01-01T00:00:00+00:00")
     with pytest.raises(BuildError, match="another machine published the same rows"):
         write_manifest(bucket.dataset("small"), later)
@@ -223,7 +223,7 @@ def test_a_dead_machine_is_taken_over_and_its_ghost_publishes_nothing(
 ) -> None:
     monkeypatch.setattr(trm_data.storage.lease, "LEASE_S", 0.3)
     monkeypatch.setattr(trm_data.storage.lease, "LOOK_S", 0.05)
-    with leased(machine("first").dataset("small")) as turn:  # its first sign of life comes after BEAT_S
+    with leased(machine("first").dataset("small")) as turn:  # its first heartbeat comes after BEAT_S
         build_dataset(request_small(), machine("second"))
         with pytest.raises(BuildError, match="another machine took over"):
             turn.check()
@@ -233,7 +233,7 @@ def test_a_dead_machine_is_taken_over_and_its_ghost_publishes_nothing(
 def test_two_builds_race_for_the_name(
     server: GcsServer, machine: Machine, request_small: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two machines, other specifications, at the same time: one dataset comes of it, and it is whole."""
+    """Two machines with different specifications at the same time produce one complete dataset."""
     monkeypatch.setattr(trm_data.storage.lease, "BEAT_S", 0.1)
     monkeypatch.setattr(trm_data.storage.lease, "LOOK_S", 0.05)
     results: list[object] = []

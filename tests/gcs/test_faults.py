@@ -1,4 +1,4 @@
-"""Faults of a bucket: each of them passes, or ends in a clear error; none makes a wrong or a half dataset."""
+"""Faults of a bucket: each one passes or ends in a clear error; none gives a wrong or partial dataset."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("impatient")
 
 @pytest.fixture
 def built(bucket: Layout, request_small: Make) -> str:
-    """Content digest of `small`, which is on the bucket."""
+    """Build `small` on the bucket; return its content digest."""
     return build_dataset(request_small(), bucket, shard_examples=50).manifest.content_digest
 
 
@@ -61,7 +61,7 @@ def test_a_build_outlives_faults(
 def test_uploads_in_parts_outlive_faults(
     server: GcsServer, bucket: Layout, tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A large file goes in parts; a part can be lost, or arrive and not be acknowledged."""
+    """A large file is uploaded in parts; a part can be lost, or arrive without an acknowledgement."""
     import hashlib
     import random
 
@@ -140,12 +140,12 @@ def test_listings_that_are_behind(
     server.freeze_listings()
     built = build_dataset(request_small(), bucket, shard_examples=50).manifest
     second = machine("second")
-    assert second.dataset_names() == []  # it is there, and can be opened by name
+    assert second.dataset_names() == []  # it exists, and opens by name
     assert open_dataset("small", URL).content_digest == built.content_digest
     assert verify_dataset(second, "small").problems == []
     server.freeze_listings()
     del server.objects["bucket"]["trm/datasets/small/manifest.json"]
-    assert second.dataset_names() == ["small"]  # it is gone
+    assert second.dataset_names() == ["small"]  # it no longer exists
     assert list_datasets(second) == []
     with pytest.raises(DatasetNotFoundError):
         open_dataset("small", URL)

@@ -1,4 +1,4 @@
-"""The cache of a machine: verified at every use, within its bound, safe for several processes."""
+"""The cache of a machine: verified at every use, within its limit, safe for several processes."""
 
 import hashlib
 import os
@@ -37,7 +37,7 @@ def occupied(folder: Path) -> int:
 
 
 class Source:
-    """Files to fetch; knows what was fetched, and the most that the cache held."""
+    """Files to fetch; records the fetches, and the largest size of the cache."""
 
     def __init__(self, slow_s: float = 0.0) -> None:
         self.fetched: list[str] = []
@@ -100,7 +100,7 @@ def test_the_bound_holds_and_the_oldest_go_first(cache: Path, monkeypatch: pytes
         os.utime(source.get(content(number)), (100 + number, 100 + number))
     assert {path.read_bytes()[0] for path in cached(cache)} == {0, 3, 4, 5, 6}
     assert source.peak_bytes == occupied(cache) == 5000
-    large = source.get(content(9, 6000))  # larger than the bound: it comes alone
+    large = source.get(content(9, 6000))  # over the limit: it becomes the only file
     assert cached(cache) == [large]
 
 
@@ -127,7 +127,7 @@ def test_what_a_killed_process_left_goes(cache: Path, monkeypatch: pytest.Monkey
     left.write_bytes(bytes(2900))
     source = Source()
     source.get(content(1))
-    assert left.is_file()  # perhaps somebody is writing it
+    assert left.is_file()  # its writer may be active
     os.utime(left, (1, 1))
     source.get(content(2))
     assert not left.exists()
@@ -137,7 +137,7 @@ def test_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TRM_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert user_cache() == tmp_path / "trm"
-    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # which XDG says to ignore
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # XDG says to ignore relative paths
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     assert user_cache() == tmp_path / "home" / ".cache" / "trm"
     monkeypatch.setenv("TRM_CACHE_BYTES", "much")
@@ -148,12 +148,12 @@ def test_where_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_several_processes_fetch_a_file_once(
     server: GcsServer, bucket: Layout, request_small: Callable[..., object], tmp_path: Path
 ) -> None:
-    """Four processes open a dataset at once; the server is asked for each shard once."""
+    """Four processes open a dataset at once; each shard is requested from the server once."""
     build_dataset(request_small(), bucket, shard_examples=50)
     program = f"from trm_data import open_dataset; print(open_dataset('small', '{URL}').content_digest)"
     environment = {**os.environ, "TRM_CACHE": str(tmp_path / "shared"), "PYTHONASYNCIODEBUG": "1"}
     server.log.clear()
-    server.faults.slow, server.faults.slow_s = 10**6, 0.3  # so that they meet
+    server.faults.slow, server.faults.slow_s = 10**6, 0.3  # so that they overlap
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", program],
@@ -166,7 +166,7 @@ def test_several_processes_fetch_a_file_once(
     ]
     outputs = [process.communicate(timeout=600) for process in processes]
     digests = {out.strip() for out, _ in outputs}
-    # asyncio's word on slow steps is about the machine, all others about open connections at the end
+    # asyncio warns of slow steps because of the machine; all other warnings are about open connections
     errors = [line for _, err in outputs for line in err.splitlines()]
     assert [line for line in errors if not line.startswith("Executing <")] == []
     assert [process.returncode for process in processes] == [0] * 4

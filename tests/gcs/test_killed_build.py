@@ -1,4 +1,4 @@
-"""A process that builds to a bucket and is killed at any moment, then run again, gives the undisturbed rows."""
+"""A build to a bucket, killed at any moment and run again, gives the same rows as an undisturbed one."""
 
 import random
 import subprocess
@@ -37,7 +37,7 @@ print(time.perf_counter() - begun, flush=True)
 
 
 def start(url: str) -> subprocess.Popen[str]:
-    """A process that has imported everything and waits for a line to build."""
+    """Start a process that has imported everything and waits for a line on stdin to build."""
     process = subprocess.Popen(
         [sys.executable, "-c", BUILD, url], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -87,7 +87,7 @@ def test_killed_at_random_moments(
         )
         assert result.unchanged == finished
         assert result.manifest.content_digest == expected
-        assert again <= 19  # each shard is uploaded once, whatever was killed
+        assert again <= 19  # each shard is uploaded once, despite the kills
         resumed += result.shards_kept > 0 and shards > 0
         assert not [path for path in layout.dataset("killed").here.rglob("*") if path.is_file()]
         machine("another")

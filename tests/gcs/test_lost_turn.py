@@ -1,4 +1,4 @@
-"""Machines that stood still, lost their turn and woke up."""
+"""Machines that were suspended, lost their lease and resumed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ MANIFEST = f"{FOLDER}manifest.json"
 
 @pytest.fixture
 def built(bucket: Layout, small_layout: Layout) -> str:
-    """Content digest of `small`, which is on the bucket."""
+    """Copy `small` to the bucket; return its content digest."""
     sync_datasets(small_layout, bucket, ["small"])
     return read_manifest(bucket, "small").content_digest
 
@@ -80,7 +80,7 @@ def test_a_build_that_slept_and_lost_its_turn_touches_nothing(
     after: int,
     shard_examples: int,
 ) -> None:
-    """Its whole process group stands still after some shards; another machine finishes, with other shards."""
+    """Its whole process group is suspended after some shards; another machine finishes, with other shards."""
     put, reached = server.put, threading.Event()
 
     def put_and_stop(bucket: str, name: str, data: bytes, **fields: Any) -> Any:
@@ -122,7 +122,7 @@ def test_removing_stops_when_another_machine_has_built_it_meanwhile(
 
     def listed_and_finished(name: str) -> Any:
         there = dict(listed(name))
-        if MANIFEST not in server.objects["bucket"]:  # its turn was lost, and the other one is done
+        if MANIFEST not in server.objects["bucket"]:  # its lease was lost, and the other machine is done
             server.put("bucket", MANIFEST, manifest.data)
         return there
 

@@ -1,4 +1,4 @@
-"""docs/buckets-and-hosts.md: its commands typed one after the other, on a bucket of the loopback."""
+"""docs/buckets-and-hosts.md: its commands run one after another, on a loopback bucket."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SMALL = "sudoku-2x3-generated-500-aug-1000"
 def test_its_commands_do_what_they_say(
     bucket: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The dataset of the quickstart is built first, with fewer test puzzles; training is cut to a few steps."""
+    """First build the quickstart's dataset, with fewer test puzzles; training is cut to a few steps."""
     reader = reader_in(tmp_path, monkeypatch)
     sizes = "--size 500 --aug 1000 --val-size 20 --test-size 40"
     reader.type(Line(f"trm-data build sudoku --box 2x3 {sizes} --root {URL}", 0, Marker()))

@@ -1,4 +1,4 @@
-"""Bytes replaced under what was stated of them, and what is removed when nothing says what there is."""
+"""Bytes replaced under unchanged metadata, and removal without a readable manifest."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ MANIFEST = f"{FOLDER}manifest.json"
 
 @pytest.fixture
 def built(bucket: Layout, small_layout: Layout) -> str:
-    """Content digest of `small`, which is on the bucket."""
+    """Copy `small` to the bucket; return its content digest."""
     sync_datasets(small_layout, bucket, ["small"])
     return read_manifest(bucket, "small").content_digest
 
 
 def replace_bytes(server: GcsServer, name: str) -> bytes:
-    """Other bytes of the same size under the same notes, as such a copy leaves; returns the original bytes."""
+    """Replace bytes by others of the same size, with the same metadata, like some copies; return the original bytes."""
     there = server.objects["bucket"][name]
     other = bytes([there.data[0] ^ 1]) + there.data[1:]
     server.put("bucket", name, other, metadata=dict(there.metadata))

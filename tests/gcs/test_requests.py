@@ -1,4 +1,4 @@
-"""What is asked of a bucket ends, is believed only where the bucket says so, and touches only what was looked at."""
+"""Requests to a bucket end, are trusted only if the bucket confirms them, and change only what was seen."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAGE = b"<html>log in</html>"
 
 @contextmanager
 def silent_server() -> Generator[str, None, None]:
-    """Takes connections and reads nothing."""
+    """Accept connections and read nothing."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         taken: list[socket.socket] = []
         ended = threading.Event()
@@ -94,7 +94,7 @@ def test_a_write_is_believed_by_what_the_bucket_says_of_it(
 def test_an_upload_in_parts_goes_on_where_the_bucket_says(
     server: GcsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the second part it keeps nothing at first, and says so by saying nothing."""
+    """At first the bucket keeps nothing of the second part, and reports that by an absent range."""
     monkeypatch.setattr(trm_data.storage.gcs, "PART_BYTES", 2**20)
     content = bytes(range(256)) * 4096 * 6
     (tmp_path / "file").write_bytes(content)
@@ -136,7 +136,7 @@ def test_without_credentials_a_refusal_is_final(server: GcsServer, bucket: Layou
     gc.collect()
 
 
-# What is replaced or deleted is the very object that was there when it was still ours.
+# Only the object seen while the lease was held is replaced or deleted.
 
 
 def test_a_claim_that_was_taken_over_between_two_requests_is_not_ours(
@@ -172,7 +172,7 @@ def test_a_claim_that_was_taken_over_between_two_requests_is_not_ours(
 def test_time_in_which_the_bucket_was_out_of_reach_makes_nobody_dead(
     server: GcsServer, bucket: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The holder of a lease could not move it either; it gives a sign at the fourth look after the outage."""
+    """The holder of a lease could not renew it either; its heartbeat comes at the fourth poll after the outage."""
     monkeypatch.setattr(leases, "LEASE_S", 0.6)
     monkeypatch.setattr(leases, "LOOK_S", 0.02)
     server.put("bucket", "trm/d/.building", b'{"host": "other", "process": 1}')
@@ -196,7 +196,7 @@ def test_time_in_which_the_bucket_was_out_of_reach_makes_nobody_dead(
 
 
 class Slept:
-    """A turn that is lost while it is looked at, after which another machine finished."""
+    """A lease that is lost during a check; then another machine finishes."""
 
     def __init__(self, act: Callable[[], object]) -> None:
         self.act = act
@@ -217,7 +217,7 @@ def test_what_another_wrote_while_we_looked_stays(server: GcsServer, bucket: Lay
     server.put("bucket", name, b"old")
     slept = Slept(lambda: server.put("bucket", name, b"of the other machine"))
     if what == "note":
-        with pytest.raises(BucketError):  # four times another generation
+        with pytest.raises(BucketError):  # another generation, four times
             folder.publish_note("README.md", b"ours", slept.check)
     elif what == "manifest":
         folder.withdraw_manifest(slept)

@@ -1,4 +1,4 @@
-"""Training and evaluation on a bucket: the same bits as locally, through kills, other machines and faults."""
+"""Training and evaluation on a bucket: bitwise equal to local ones, through kills, other machines and faults."""
 
 import dataclasses
 import json
@@ -113,7 +113,7 @@ def test_a_run_on_a_bucket_ends_as_a_local_one_and_is_read_from_there(
 def test_a_killed_run_goes_on_at_another_machine(
     root: Layout, undisturbed: TrainResult, machine: Machine, tmp_path: Path, server: GcsServer
 ) -> None:
-    """Another cache folder; the dead process is of this host, so nothing is waited for."""
+    """Resume with another cache folder; the dead process is of this host, so there is no wait."""
     whole = "*/*/*/checkpoints/resume/*/commit_success.txt"
     with start(tmp_path / "victim") as process:
         deadline = time.monotonic() + 200
@@ -143,7 +143,7 @@ def test_a_run_that_lives_is_left_alone(
 def test_a_run_that_lost_its_lease_writes_nothing_more(
     root: Layout, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It stood still, another machine took over and continued: the first one ends, and the steps are there once."""
+    """It was suspended, and another machine took over and resumed: the first one ends, and each step exists once."""
     from trm_train.training import loop
 
     taken: list[object] = []
@@ -166,7 +166,7 @@ def test_a_run_that_lost_its_lease_writes_nothing_more(
 
 
 def lose_after_step_4(server: GcsServer, loop: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From the checkpoint at step 4 on, the bucket refuses every request."""
+    """From the checkpoint at step 4 on, make the bucket refuse every request."""
 
     def lose(run_, state, step, save=loop.save) -> bool:
         saved = save(run_, state, step)
@@ -254,7 +254,7 @@ def test_an_evaluation_outlives_a_bucket_that_is_away(
     caplog: pytest.LogCaptureFixture,
     outage_s: float,
 ) -> None:
-    """Of a minute with the waits that users have, and from the moment in which there is something to write."""
+    """An outage of a minute with the usual waits, starting when there is something to write."""
     if outage_s < 60:
         monkeypatch.setattr(trm_data.storage.gcs, "FIRST_WAIT_S", 0.02)
         monkeypatch.setattr(trm_data.storage.gcs, "LONGEST_WAIT_S", 0.16)
@@ -295,7 +295,7 @@ def test_runs_and_results_are_copied_home_and_go_on_there(
     again = run(home)
     assert (again.started_at, again.step) == (12, 12)
     assert final_state(again) == final_state(undisturbed)
-    back = sync_runs(home, root)  # logs of the start at home
+    back = sync_runs(home, root)  # logs of the local start
     assert back[0].files_copied < first.files_copied
     with pytest.raises(SpecError, match="same root"):
         sync_runs(home, resolve_root(home.place))
@@ -353,7 +353,7 @@ def test_a_run_that_is_further_is_not_overwritten(
 def test_a_killed_process_leaves_parts_that_are_read_once(
     undisturbed: TrainResult, local: Layout, tmp_path: Path
 ) -> None:
-    """Steps after the newest checkpoint are in the table until the run resumes, and then once."""
+    """Steps after the newest checkpoint are in the table before the run resumes, and once afterwards."""
     target = target_with_data(resolve_root(tmp_path / "target"), local)
     sync_runs(local, target)
     folder = find_run(target, "tiny")

@@ -1,4 +1,4 @@
-"""What `Store` promises, of both stores; and who takes a claim over."""
+"""The contract of `Store`, for both stores; and who takes over a lease."""
 
 import hashlib
 import json
@@ -52,7 +52,7 @@ def test_small_files(store: Store) -> None:
 
 def test_only_one_creates(store: Store) -> None:
     assert store.create("c", b"mine")
-    assert store.create("c", b"mine")  # as after an answer that was lost
+    assert store.create("c", b"mine")  # as after a lost response
     assert not store.create("c", b"yours")
     assert store.read("c") == b"mine"
 
@@ -119,7 +119,7 @@ def test_a_small_file_is_there_at_every_moment_of_its_replacement(
     assert [method for method, _ in server.log[before:]] == [
         "GET",
         "WRITE",
-    ]  # looked at, then replaced in one request
+    ]  # one stat, then one request to replace it
 
 
 def test_what_is_current_follows_the_store(store: Store) -> None:

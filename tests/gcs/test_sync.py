@@ -26,14 +26,14 @@ Machine = Callable[[str], Layout]
 
 @pytest.fixture
 def local(tmp_path: Path, request_small: Make) -> Layout:
-    """A local root with `small` in 7 shards."""
+    """Return a local root with `small` in 7 shards."""
     layout = resolve_root(tmp_path / "local")
     build_dataset(request_small(), layout, shard_examples=50)
     return layout
 
 
 def count(layout: Layout) -> int:
-    """Files that the manifest names."""
+    """Return the number of files in the manifest."""
     return len(read_manifest(layout, "small").files)
 
 
@@ -72,7 +72,7 @@ def test_there_and_to_another_bucket_and_back(
 
 
 class StoppedError(Exception):
-    """Stands for a process that ends in the middle."""
+    """Simulates a process that ends during a copy."""
 
 
 @pytest.mark.parametrize("target_url", [URL, ""])

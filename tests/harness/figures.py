@@ -1,7 +1,7 @@
-"""Keeps what the harness counted: a JSON file from which docs/reliability.md is written.
+"""Record the counts of the harness in a JSON file, from which docs/reliability.md is written.
 
-Tests of the harness take the fixture `figures`; the figures are kept where `TRM_RELIABILITY` names a file, else they
-are only counted. `python tests/harness/figures.py` writes the document from docs/reliability.json.
+Tests of the harness use the fixture `figures`. The figures are saved if `TRM_RELIABILITY` names a file, else they are
+only counted. `python tests/harness/figures.py` writes the document from docs/reliability.json.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WHAT = {
 
 
 def record(part: str, figures: Mapping[str, object]) -> None:
-    """Keep the figures of a part, with their date, where a file is named for them."""
+    """Save the figures of a part, with their date, if a file is named for them."""
     assert part in WHAT
     if "TRM_RELIABILITY" not in os.environ:
         return
@@ -46,7 +46,7 @@ def record(part: str, figures: Mapping[str, object]) -> None:
 
 
 def page(report: Mapping[str, Mapping[str, object]]) -> str:
-    """The document: the promises as they are written, and the figures as they were counted."""
+    """Return the document: the fixed promises, and the recorded figures."""
     rows = ["| what was done | figures | date |", "|---|---|---|"]
     for part, what in WHAT.items():
         found = dict(report.get(part, {}))

@@ -1,4 +1,4 @@
-"""Gives a reader inputs that coverage guides: python tests/harness/guided.py ROOT FOLDER READER [options of libFuzzer].
+"""Run a coverage-guided fuzzer on a reader: python tests/harness/guided.py ROOT FOLDER READER [libFuzzer options].
 
 Needs atheris (pip install atheris), which the test in `test_inputs` looks for. ROOT has a dataset `small` and one run.
 """
@@ -21,7 +21,7 @@ with atheris.instrument_imports(
 
 
 def main() -> None:
-    """Run until libFuzzer has had enough; it ends the process, with a code above 0 where a reader raised."""
+    """Run until libFuzzer ends the process, with an exit code above 0 if a reader raised."""
     root, folder, name, *options = sys.argv[1:]
     layout = resolve_root(root)
     (run,) = list_runs(layout)

@@ -37,20 +37,20 @@ EXPERIMENT = Experiment("mixed", "testing", lambda _: MIXED)
 
 
 def build_mazes(layout: Layout, seed: int = 2) -> None:
-    """5x5 mazes: 12 for training under the 8 symmetries, 3 for validation, 4 to test."""
+    """Build 5x5 mazes: 12 for training under the 8 symmetries, 3 for validation, 4 for testing."""
     options = MazeOptions(rows=5, columns=5, min_path=6)
     sizes = {"size": 12, "aug": 7, "val_size": 3, "test_size": 4, "seed": seed}
     build_dataset(small_request(kind="maze", options=options, name="mazes", **sizes), layout)
 
 
 def build_both(layout: Layout) -> None:
-    """The datasets `small` and `mazes`."""
+    """Build the datasets `small` and `mazes`."""
     build_dataset(small_request(), layout)
     build_mazes(layout)
 
 
 def changed(**parts: Any) -> RunConfig:
-    """`MIXED` with fields of its parts replaced."""
+    """Return `MIXED` with replaced fields of its parts."""
     config = MIXED
     for name, value in parts.items():
         of = getattr(config, name)
@@ -60,6 +60,6 @@ def changed(**parts: Any) -> RunConfig:
 
 
 def run(layout: Layout, config: RunConfig = MIXED, **options: Any) -> TrainResult:
-    """Train."""
+    """Train, and return the result."""
     with RunConsole(config, quiet=True) as console:
         return train(EXPERIMENT, config, layout, console, tracking="none", **options)

@@ -9,7 +9,7 @@ from trm_data.sync import sync_datasets
 
 
 def root_with(name: str, place: Path | str, source: Layout) -> Layout:
-    """A root at that place, with one dataset of another root."""
+    """Return a root at `place`, with one dataset of another root."""
     layout = resolve_root(place)
     sync_datasets(source, layout, [name])
     return layout

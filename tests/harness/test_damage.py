@@ -1,4 +1,4 @@
-"""Files damaged in any way are named or make no difference; none is believed."""
+"""Damaged files are named or harmless; none is trusted."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ INDEX_QUERIES = tuple(
 
 @dataclass(frozen=True)
 class Subject:
-    """Files that belong together, and how to tell whether damage to one of them is seen.
+    """Related files, and a check of whether damage to one of them is detected.
 
     Attributes:
         files: The files.
-        judge: Says whether damage to a file is "named" or "harmless"; raises where it is believed.
+        judge: Returns "named" or "harmless" for a damaged file; raises if the damage is trusted.
     """
 
     files: list[Path]
@@ -60,7 +60,7 @@ class Subject:
 
 
 def harm(path: Path, others: list[Path], kind: str, draws: random.Random) -> list[Path]:
-    """Damage a file so that nothing but its content tells, where that can be: times are kept. Files that changed."""
+    """Damage a file so that, if possible, only its content shows it: times are kept. Return the changed files."""
     data, status = bytearray(path.read_bytes()), path.stat()
     place = draws.randrange(len(data)) if data else 0
     if kind == "delete":
@@ -86,18 +86,18 @@ def harm(path: Path, others: list[Path], kind: str, draws: random.Random) -> lis
 
 
 def names(changed: list[Path], problems: list[str]) -> bool:
-    """Whether what is said names one of the files."""
+    """Return whether the problems name one of the files."""
     return any(path.name in line for path in changed for line in problems)
 
 
 def named_in(error: Exception, what: str) -> str:
-    """The verdict, where an error says what is damaged."""
+    """Return the verdict "named", after checking that the error names the damage."""
     assert what in str(error)
     return "named"
 
 
 def dataset_subject(layout: Layout) -> Subject:
-    """Shards, catalog tables, manifest, card and sidecars of a dataset."""
+    """Return the subject of shards, catalog tables, manifest, card and sidecars of a dataset."""
     folder = layout.dataset("small").here
     manifest = read_manifest(layout, "small")
     sizes = {split: entry.num_examples for split, entry in manifest.splits.items()}
@@ -126,7 +126,7 @@ def dataset_subject(layout: Layout) -> Subject:
 
 
 def index_subject(layout: Layout) -> Subject:
-    """The SQL index."""
+    """Return the subject of the SQL index."""
     whole = [query_catalog(layout, query).rows for query in INDEX_QUERIES]
 
     def judge(changed: list[Path], kind: str) -> str:
@@ -144,7 +144,7 @@ def index_subject(layout: Layout) -> Subject:
 
 
 def table_subject(layout: Layout) -> Subject:
-    """Result tables and metric parts."""
+    """Return the subject of result tables and metric parts."""
     root = Path(layout.place)
     whole = [query_results(layout, query).rows for query in QUERIES]
 
@@ -153,14 +153,14 @@ def table_subject(layout: Layout) -> Subject:
         for query, expected in zip(QUERIES, whole, strict=True):
             problems: list[str] = []
             try:
-                found = query_results(layout, query, verify=True)  # times say nothing of this damage
+                found = query_results(layout, query, verify=True)  # file times do not show this damage
                 problems = list(found.problems)
-                # An evaluation whose row is deleted counts as never made; its predictions are not shown.
+                # An evaluation without its row counts as never made; its predictions are not shown.
                 gone = kind == "delete" and "evals" in changed[0].parts and found.rows == []
                 assert found.rows == expected or problems or gone, (changed, query)
             except CorruptFileError as error:
                 problems = [str(error)]
-            # Of a metric part that is gone the steps are named, for nothing else is known of it.
+            # For a missing metric part only its steps can be named, because nothing else is known of it.
             assert not problems or names([*changed, *(path.parent for path in changed)], problems), (
                 changed,
                 problems,
@@ -173,7 +173,7 @@ def table_subject(layout: Layout) -> Subject:
 
 
 def checkpoint_subject(layout: Layout, run: Evaluated) -> Subject:
-    """Every file of the newest resume checkpoint and of the newest weights; what is restored is compared as bytes."""
+    """Return the subject of the newest resume checkpoint and weights; restored values are compared as bytes."""
     state = init_state(TINY, run.record.input_spec, TINY.data.global_batch_size)[1]
     folder = layout.runs.within(run.folder.path.removeprefix("runs/"))
     top = Path(folder.uri()) / "checkpoints"
@@ -220,12 +220,12 @@ def checkpoint_subject(layout: Layout, run: Evaluated) -> Subject:
 
 
 def as_bytes(tree: Any) -> list[bytes]:
-    """Every leaf, to the bit."""
+    """Return the bytes of every leaf."""
     return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(tree)]
 
 
 def record_subject(layout: Layout, run: Evaluated) -> Subject:
-    """What a run is, and how it goes."""
+    """Return the subject of a run's record and status."""
     folder = layout.runs.within(run.folder.path.removeprefix("runs/"))
     whole, status = read_record(folder), read_status(folder)
     assert status is not None
@@ -236,7 +236,7 @@ def record_subject(layout: Layout, run: Evaluated) -> Subject:
             assert read_record(folder) == whole, changed
         except TrainError as error:
             verdict = named_in(error, "config.json")
-        assert read_status(folder) in (status, None), changed  # without one, how it goes is not known
+        assert read_status(folder) in (status, None), changed  # without a status file, the status is unknown
         return verdict
 
     return Subject([Path(folder.uri(name)) for name in ("config.json", "status.json")], judge)
@@ -249,7 +249,7 @@ SHARES = {"dataset": 0.4, "index": 0.05, "tables": 0.3, "checkpoints": 0.2, "rec
 
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # tensorstore's, of reads given up
+)  # from tensorstore, about cancelled reads
 @pytest.mark.parametrize("cases", [30, pytest.param(CASES, marks=pytest.mark.slow)])
 def test_damage_is_named_or_harmless(trained: Evaluated, tmp_path: Path, cases: int) -> None:
     shutil.copytree(trained.layout.place, tmp_path / "root")

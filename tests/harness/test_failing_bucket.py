@@ -1,4 +1,4 @@
-"""A bucket that fails a twentieth of its requests, for long: every command ends as if it had not, or says why not."""
+"""A bucket that fails a twentieth of its requests: every command succeeds, or ends with a clear error."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_bucket_that_fails(
         rounds += 1
         try:
             once()
-        except BucketError:  # said, and the next round starts
+        except BucketError:  # reported, and the next round starts
             gave_up += 1
         else:
             built_anew += 1

@@ -1,4 +1,4 @@
-"""Readers of files take damaged ones: they read them, or say what is wrong; nothing else comes out of them."""
+"""Readers of damaged files read them or report the damage; they never fail otherwise."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ GUIDED = 20_000
 
 @dataclass(frozen=True)
 class Reader:
-    """Something that reads files.
+    """A reader of files.
 
     Attributes:
-        seed: A whole input.
-        read: Reads one; raises only errors that a user can act on.
-        share: Of all inputs, relative to the others; what starts threads or reads much comes less often.
+        seed: A valid input.
+        read: Reads an input; raises only errors that a user can act on.
+        share: Relative share of all inputs; lower for readers that start threads or read much.
     """
 
     seed: bytes
@@ -100,7 +100,7 @@ class Reader:
 
 
 def damaged(seed: bytes, draws: random.Random) -> bytes:
-    """The input with one to four changes."""
+    """Return the input with one to four changes."""
     data = bytearray(seed)
     for _ in range(draws.choice((1, 1, 2, 4))):
         place = draws.randrange(len(data) + 1)
@@ -122,7 +122,7 @@ def damaged(seed: bytes, draws: random.Random) -> bytes:
 
 
 def readers(run: Evaluated, folder: Path) -> dict[str, Reader]:
-    """All of them, each with a whole input."""
+    """Return all readers, each with a valid input."""
     dataset = run.layout.dataset("small").here
     shard = sorted(dataset.glob("train-*.array_record"))[0]
     block = _first_record(shard)
@@ -130,7 +130,7 @@ def readers(run: Evaluated, folder: Path) -> dict[str, Reader]:
     records, examples = entry.num_records, entry.num_examples
 
     def through(name: str, read: Callable[[], object]) -> Callable[[bytes], object]:
-        """Read what stands in a file."""
+        """Return a reader that gets its input through a file."""
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
 
@@ -246,14 +246,14 @@ def readers(run: Evaluated, folder: Path) -> dict[str, Reader]:
 
 
 def _without_digest(run: Evaluated) -> bytes:
-    """The record of a run as format 1 had it."""
+    """Return the record of a run in format 1."""
     value = json.loads(Path(run.folder.uri("config.json")).read_bytes())
     del value["digest"]
     return json.dumps({**value, "format_version": 1}).encode()
 
 
 def _digested_anew(read: Callable[[bytes], object], version: int | None = None) -> Callable[[bytes], object]:
-    """Give a changed file the digest that it would have, so that what lies behind the digest is read."""
+    """Return a reader that corrects the digest of a changed file, to reach the checks behind the digest."""
 
     def reader(content: bytes) -> object:
         with contextlib.suppress(ValueError, RecursionError):
@@ -267,7 +267,7 @@ def _digested_anew(read: Callable[[bytes], object], version: int | None = None) 
 
 
 def _names(text: str) -> None:
-    """Whatever stands for a dataset, a source, a root or a file; each is tried, whatever the one before says."""
+    """Try a text as the name of a dataset, a source, a root and a file, independently."""
     for take in (check_name, names_of, parse_source, check_inside):
         with contextlib.suppress(DataError):
             take(text)
@@ -290,7 +290,7 @@ METRICS_EXPECTED = (*EXPECTED, pa.ArrowException, UnicodeDecodeError, KeyError, 
 """Whoever reads a metric part has compared its digest, and takes these for damage."""
 
 
-@pytest.mark.filterwarnings("ignore")  # of numpy and zipfile, about what is in a damaged file
+@pytest.mark.filterwarnings("ignore")  # from numpy and zipfile, about damaged content
 @pytest.mark.parametrize("inputs", [4_000, pytest.param(INPUTS, marks=pytest.mark.slow)])
 def test_damaged_inputs_are_read_or_refused(trained: Evaluated, tmp_path: Path, inputs: int) -> None:
     known = readers(trained, tmp_path)

@@ -1,4 +1,4 @@
-"""Processes killed at any moment, then the same command again: what comes out is what would have come out anyway."""
+"""Processes killed at any moment, then the same command again: the result equals that of an undisturbed run."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ SYNC = PROGRAM.format(
 
 
 def start(program: str, *arguments: Path) -> subprocess.Popen[str]:
-    """A process that has imported everything and waits for a line to work."""
+    """Start a process that has imported everything and waits for a line on stdin to work."""
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", program, *map(str, arguments)],
         stdin=subprocess.PIPE,
@@ -84,7 +84,7 @@ def go(process: subprocess.Popen[str]) -> None:
 
 
 def undisturbed_s(program: str, arguments: Callable[[int], list[Path]], runs: int = 2) -> float:
-    """How long it takes the last time; the first time something may be compiled."""
+    """Return the duration of the last run (s); the first run may compile something."""
     seconds = 0.0
     for number in range(runs):
         with start(program, *arguments(number)) as process:
@@ -97,7 +97,7 @@ def undisturbed_s(program: str, arguments: Callable[[int], list[Path]], runs: in
 def kill_after(
     program: str, seconds: float, *arguments: Path, sign: Callable[[], bool] | None = None
 ) -> bool:
-    """Kill a process after a time, or at a sign; whether it was still at work."""
+    """Kill a process after a time, or at a sign; return whether it was still working."""
     with start(program, *arguments) as process:
         go(process)
         end = time.monotonic() + seconds
@@ -117,7 +117,7 @@ them found a process at work."""
 
 
 def whole_checkpoints(root: Path) -> int:
-    """Checkpoints to resume from; a checkpoint in progress has another name."""
+    """Return the number of complete resume checkpoints; a checkpoint in progress has another name."""
     return sum(path.name.isdecimal() for path in root.glob("runs/*/*/*/checkpoints/resume/*"))
 
 
@@ -129,14 +129,14 @@ def test_training(small_layout: Layout, tmp_path: Path, kills: int) -> None:
             sync_datasets(small_layout, resolve_root(folder), ["small"])
         return folder
 
-    runs = 1 if kills == 1 else 2  # a single kill is at a sign, and need not know how long it takes
+    runs = 1 if kills == 1 else 2  # a single kill is at a sign and needs no duration
     seconds = undisturbed_s(TRAIN, lambda number: [root(f"-whole{number}")], runs)
     expected = run(resolve_root(root(f"-whole{runs - 1}")))
     state, metrics = final_state(expected), metrics_without_clock(expected.folder)
     draws, killed, resumed = random.Random(kills), 0, 0
     for number in range(kills):
         layout = resolve_root(root(number))
-        # Every second one when one or two checkpoints to resume from are whole, and the next is being written.
+        # Every second kill is while the next checkpoint is written, after one or two complete ones.
         whole = draws.randint(1, 2) if number % 2 or kills == 1 else 99
         folder = root(number)
         struck = kill_after(
@@ -166,7 +166,7 @@ ROWS = (
 )
 
 
-@pytest.mark.slow  # tests/trm_eval/test_removal.py stops one at every fifth step in every suite
+@pytest.mark.slow  # tests/trm_eval/test_removal.py covers every fifth step in every suite
 @pytest.mark.parametrize("kills", [30])
 def test_evaluation(trained: Evaluated, tmp_path: Path, kills: int) -> None:
     def root(number: int | str) -> Path:
@@ -183,7 +183,7 @@ def test_evaluation(trained: Evaluated, tmp_path: Path, kills: int) -> None:
     draws, killed, between = random.Random(kills), 0, 0
     for number in range(kills):
         layout = resolve_root(root(number))
-        # Writing results takes a moment only: half of the kills wait for the first of them.
+        # Writing results takes only a moment, so half of the kills wait for the first result.
         results = root(number) / "results"
         killed += kill_after(
             EVALUATE,
@@ -192,7 +192,7 @@ def test_evaluation(trained: Evaluated, tmp_path: Path, kills: int) -> None:
             sign=(lambda results=results: results.exists()) if number % 2 == 0 else None,
         )
         half = query_results(layout, ROWS[0]).rows
-        assert half in ([], expected[0])  # nothing is shown that no row of evals names
+        assert half in ([], expected[0])  # only results named by a row of evals are shown
         between += half == [] and results.exists()
         evaluate_run(layout, list_runs(layout)[0], EvalRequest())
         assert [query_results(layout, query).rows for query in ROWS] == expected
@@ -230,7 +230,7 @@ def test_evaluation_with_votes(tmp_path: Path, kills: int) -> None:
             sign=(lambda results=results: results.exists()) if number % 4 < 3 else None,
         )
         half = [query_results(layout, query).rows for query in VOTED]
-        assert half in ([[], []], expected)  # votes and predictions of an evaluation, or neither
+        assert half in ([[], []], expected)  # both votes and predictions of an evaluation, or neither
         between += half != expected and (place / "results").exists()
         evaluate_run(layout, list_runs(layout)[0], EvalRequest())
         assert [query_results(layout, query).rows for query in VOTED] == expected
@@ -242,7 +242,7 @@ def test_evaluation_with_votes(tmp_path: Path, kills: int) -> None:
 
 
 def files(root: Path) -> dict[str, bytes]:
-    """Everything that a copy copies; not what belongs to a machine, nor what was left in results, for a day."""
+    """Return everything that a copy includes, without machine-local files and leftovers in results."""
     found = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.is_file()}
     return {
         name: path.read_bytes()
@@ -266,7 +266,7 @@ def test_sync(trained: Evaluated, tmp_path: Path, kills: int) -> None:
         killed += kill_after(SYNC, draws.uniform(0.0, 0.6 if number % 2 else 0.95) * seconds, source, target)
         layout = resolve_root(target)
         half += 0 < len(files(target)) < len(expected)
-        for folder in list_runs(layout):  # what looks like a run is one
+        for folder in list_runs(layout):  # every folder that looks like a run is complete
             assert weights_steps(folder) == [4, 8, 12]
         for name in layout.dataset_names():
             assert verify_dataset(layout, name).problems == []

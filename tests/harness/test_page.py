@@ -1,4 +1,4 @@
-"""docs/reliability.md is what the figures say, and every test that it names is there."""
+"""docs/reliability.md matches the figures, and every test that it names exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Builds: the same specification gives the same rows whatever the workers, shards, kills; bad input gives none."""
+"""Builds: equal specifications give equal rows for any workers, shards and kills; bad input gives no dataset."""
 
 import json
 import re
@@ -159,7 +159,7 @@ def test_augmentations_of_a_group_are_distinct_even_for_symmetric_puzzles(
 def test_more_puzzles_than_there_are(
     layout: Layout, request_small: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All that the generator finds are as many as the kind knows of; a dry run says so too."""
+    """The generator finds exactly the number of puzzles that the kind knows; a dry run reports it too."""
     request = request_small(size=500, options=SudokuOptions(box_rows=2, box_columns=2))
     for ask in (build_dataset, estimate_build):
         with pytest.raises(SpecError, match=r"--size 500 .*only 36 minimal 4x4 puzzles"):
@@ -234,7 +234,7 @@ def test_a_bad_row_stops_the_build_or_is_noted(layout: Layout, from_csv, row: st
     assert "puzzles.csv:" in str(caught.value)
     assert layout.dataset_names() == []
     result = build_dataset(from_csv(*rows, size=2, on_bad_row="skip"), layout)
-    if result.rejects:  # the order is keyed by the seed: a row that is not reached is not judged
+    if result.rejects:  # the order depends on the seed; rows that are not reached are not checked
         from trm_data.catalog.query import query_catalog
 
         noted = query_catalog(layout, "SELECT file, reason FROM rejects").rows
@@ -327,7 +327,7 @@ def test_a_dry_run_says_what_the_build_would(
 
 
 def images(puzzle: str, count: int) -> list[str]:
-    """Equivalent puzzles: other names of the digits."""
+    """Return equivalent puzzles with renamed digits."""
     digits = "123456789"
     return [puzzle.translate(str.maketrans(digits, digits[i:] + digits[:i])) for i in range(1, count + 1)]
 

@@ -1,4 +1,4 @@
-"""What is said of a name that there is not."""
+"""Messages about unknown names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`croissant.json` of a Hugging Face folder: valid by the specification's own library, which reads the rows by it."""
+"""`croissant.json` of a Hugging Face folder: valid for the specification's own library, which reads the rows by it."""
 
 from __future__ import annotations
 

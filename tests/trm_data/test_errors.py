@@ -1,4 +1,4 @@
-"""What is said of a file that could not be written: what solves this error, and no other."""
+"""Messages about files that could not be written: the hint matches the error."""
 
 from __future__ import annotations
 

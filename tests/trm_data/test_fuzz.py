@@ -1,6 +1,6 @@
-"""Whatever is in a file, only our own errors come out of its reader.
+"""Readers raise only our own errors, whatever the content of a file.
 
-Valid files are cut, overwritten, repeated and mixed at random; `make test-long` does it 120,000 times in all.
+Valid files are cut, overwritten, repeated and mixed at random; `make test-long` does this 120,000 times in all.
 """
 
 import gzip
@@ -80,7 +80,7 @@ def write_published(folder: Path) -> None:
 
 
 def seeds(tmp_path: Path) -> dict[str, tuple[list[Path], Callable[[], object]]]:
-    """For every reader the files it reads, valid ones, and the call that reads them."""
+    """Return, for every reader, valid files and the call that reads them."""
     sudoku = tmp_path / "sudoku.csv"
     sudoku.write_text("source,question,answer,rating\nx,12..34..21..43..,,5\nx,....1234........,,\n")
     lines = tmp_path / "sudoku.txt.gz"
@@ -130,7 +130,7 @@ READERS = [
 
 
 def mutated(content: bytes, random: np.random.Generator) -> bytes:
-    """Some random changes."""
+    """Return the content with some random changes."""
     for _ in range(int(random.integers(1, 4))):
         size = len(content)
         start = int(random.integers(0, size + 1))
@@ -148,7 +148,7 @@ def mutated(content: bytes, random: np.random.Generator) -> bytes:
                 if place < size:
                     changed[place] ^= int(random.integers(1, 256))
             content = bytes(changed)
-        elif choice == 4:  # put something interesting in
+        elif choice == 4:  # insert special bytes
             content = (
                 content[:start] + INTERESTING[int(random.integers(0, len(INTERESTING)))] + content[stop:]
             )
@@ -158,7 +158,7 @@ def mutated(content: bytes, random: np.random.Generator) -> bytes:
 
 
 def fuzz(tmp_path: Path, reader: str, rounds: int, seed: int) -> int:
-    """Returns how often the reader refused; anything but our own error is raised."""
+    """Return how often the reader refused its input; any other error is raised."""
     files, read = seeds(tmp_path)[reader]
     read()
     valid = {file: file.read_bytes() for file in files}
@@ -192,7 +192,7 @@ def test_readers_at_length(tmp_path: Path, reader: str) -> None:
 
 
 def test_blocks_and_manifests() -> None:
-    """What we wrote ourselves is untrusted too."""
+    """Files written by us are also untrusted."""
     numbers = np.arange(3, dtype=np.int32)
     cells = np.ones((3, 4), np.uint8)
     schema = block_schema(4)

@@ -1,4 +1,4 @@
-"""Imports are acyclic inside the folders too, including imports inside functions."""
+"""Imports are acyclic also between folders, including imports inside functions."""
 
 import ast
 from pathlib import Path
@@ -9,7 +9,7 @@ PACKAGE = Path(trm_data.__file__).parent
 
 
 def imported(path: Path) -> set[str]:
-    """Modules of this package that a file imports, inside functions too, but not for type checking."""
+    """Return the modules of this package that a file imports, also inside functions, but not for type checking."""
     tree = ast.parse(path.read_text("utf-8"))
     typing_only: set[ast.AST] = set()
     for node in ast.walk(tree):

@@ -1,4 +1,4 @@
-"""Import and export: round trips are equal, for every format and kind; folders that do not fit are named."""
+"""Import and export: round trips give equal rows for every format and kind; mismatched folders are named."""
 
 import dataclasses
 import json
@@ -52,7 +52,7 @@ def import_folder(folder: Path, layout: Layout, name: str) -> Manifest:
 
 @pytest.fixture
 def published(tmp_path, layout: Layout) -> Path:
-    """An ARC dataset in the published layout, written by us."""
+    """Write an ARC dataset in the published layout."""
     build_dataset(arc_request(tmp_path, name="arc"), layout)
     return export_dataset(layout, "arc", tmp_path / "published", "npy")[0].parents[0]
 
@@ -273,13 +273,13 @@ def test_an_import_has_the_rules_of_its_kind(
     build_dataset(request, layout)
     export_dataset(layout, "made", tmp_path / "out", form)
     given: list[str] = []
-    for name in ("stated", "asked"):  # by export.json, or on the command line
+    for name in ("stated", "asked"):  # kind stated by export.json, or given on the command line
         done = run_here(
             main, "import", str(tmp_path / "out"), "--name", name, *given, "--root", str(layout.place)
         )
         assert done.returncode == 0, done.stderr
         given = ["--kind", kind]
-        if form == "npy" and kind != "maze":  # whose grid is no square
+        if form == "npy" and kind != "maze":  # a grid that is not square
             (tmp_path / "out" / "export.json").unlink(missing_ok=True)
     made = open_dataset("made", layout.machine, "train")
     for name in ("stated", "asked"):
@@ -308,7 +308,7 @@ def test_an_import_that_breaks_the_rules_of_its_kind(
     labels = out / "test" / "all__labels.npy"
     np.save(labels, set_at(np.load(labels), (0, 0), np.load(labels)[0, 1]))
     facts = json.loads((out / "export.json").read_text())
-    facts["files"]["test/all__labels.npy"] = file_sha256(labels)  # as of whoever exported it so
+    facts["files"]["test/all__labels.npy"] = file_sha256(labels)  # as if it had been exported this way
     (out / "export.json").write_text(json.dumps(facts))
     root = ("--root", str(layout.place))
     refused = run_here(main, "import", str(out), *root)
@@ -414,7 +414,7 @@ def test_the_card_for_the_hub_says_licence_tags_size_and_how_to_load(
     assert front["tags"] == ["sudoku", "puzzles", "tiny-recursive-model"]
     assert front["size_categories"] == ["n<1K"]
     assert [each["split"] for each in front["configs"][0]["data_files"]] == ["train", "validation", "test"]
-    for each in front["configs"][0]["data_files"]:  # what the hub would load
+    for each in front["configs"][0]["data_files"]:  # the files that the hub would load
         files = sorted((tmp_path / "out").glob(each["path"]))
         assert (
             sum(pq.read_metadata(file).num_rows for file in files)
@@ -433,7 +433,7 @@ def test_the_card_for_the_hub_says_licence_tags_size_and_how_to_load(
     export_dataset(layout, "own", tmp_path / "own", "hf")
     card = (tmp_path / "own" / "README.md").read_text()
     assert yaml.safe_load(card.split("---")[1])["license"] == "unknown"
-    assert "| rows.csv | 8 | not stated |" in card  # and not that it was generated
+    assert "| rows.csv | 8 | not stated |" in card  # not as generated puzzles
 
 
 @pytest.mark.parametrize(
@@ -458,7 +458,7 @@ def test_the_licence_for_the_hub_is_that_of_the_sources(
 
 
 def rows_of(layout: Layout) -> str:
-    """Eight puzzles of the dataset `made` as lines of CSV."""
+    """Return eight puzzles of the dataset `made` as lines of CSV."""
     dataset = open_dataset("made", layout, "test")
     rows = dataset.read(np.arange(8))
 

@@ -22,7 +22,7 @@ PROGRAM = "from trm_data.symmetry.caller import caller; print(caller(1))"
 
 
 def write_package(folder: Path, number: int) -> None:
-    """The modules that the decorator needs, and two kernels of which one calls the other."""
+    """Write the modules that the decorator needs, and two kernels; one calls the other."""
     for name in ("errors.py", "kernel.py", "storage/atomic.py", "storage/cache.py"):
         target = folder / "trm_data" / name
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""What is easily got wrong in Python is said in our own words."""
+"""Common mistakes in Python give our own error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Named datasets: every file can be built as it stands, studies find theirs, a wrong digest is an error."""
+"""Named datasets: every file can be built as it is, studies find their datasets, a wrong digest is an error."""
 
 import dataclasses
 import subprocess
@@ -157,7 +157,7 @@ def test_what_a_killed_build_left_is_removed_and_not_its_other_name(tmp_path: Pa
 
 
 def test_a_name_of_the_study_means_its_specification(tmp_path: Path) -> None:
-    """A default name does not say how many puzzles are held out, so what is found elsewhere is compared."""
+    """A default name omits the sizes of held-out sets, so a dataset found under another name is compared."""
     layout = resolve_root(tmp_path)
     canonical, alias = "sudoku-2x2-generated-10-aug-100", "sudoku-4x4-generated-10-aug-100"
     build_dataset(request(size=10, aug=100, test_size=1), layout)
@@ -257,7 +257,7 @@ def test_a_dataset_of_another_repository_is_named_after_it(reference: str, stem:
         kind="sudoku", source=SourceRef("hf", reference), size=1000, aug=10, options=SudokuOptions()
     )
     assert asked.dataset_name() == f"{stem}-1000-aug-10"
-    assert asked.names()[-1] == "sudoku-extreme-1000-aug-10"  # as it was called before
+    assert asked.names()[-1] == "sudoku-extreme-1000-aug-10"  # its former name
 
 
 def test_mazes_of_another_repository_are_named_after_it() -> None:

@@ -1,4 +1,4 @@
-"""Numbers of rows find the equal rows of two splits, and only those."""
+"""Fingerprints of rows find exactly the equal rows of two splits."""
 
 from __future__ import annotations
 

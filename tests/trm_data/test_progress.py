@@ -1,4 +1,4 @@
-"""Progress without a terminal: lines, of long stages some more, and none that ends the work where nobody reads."""
+"""Progress without a terminal: a line per stage, more for long stages; a closed output does not stop the work."""
 
 import io
 from types import SimpleNamespace
@@ -48,7 +48,7 @@ def test_a_long_stage_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> Non
         "compile kernels: 2 of 4 modules after 20 s",
         "compile kernels: 2 modules in 24.0 s",
     ]
-    lines.advance(1)  # of a thread that is late
+    lines.advance(1)  # from a late thread
     assert len(stream.getvalue().splitlines()) == 4
 
 

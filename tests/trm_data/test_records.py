@@ -11,7 +11,7 @@ NUM_EXAMPLES = [2, 5, 1, 3]
 
 @pytest.fixture
 def groups() -> Groups:
-    """Four groups that differ in their numbers of augmentations and of examples."""
+    """Return four groups with different numbers of augmentations and examples."""
     count, examples = len(NUM_EXAMPLES), sum(NUM_EXAMPLES)
     return Groups(
         inputs=np.zeros((examples, 1), np.uint8),

@@ -1,4 +1,4 @@
-"""The compiled draws equal the plain ones, and the plain ones equal what their definition says."""
+"""The compiled draws equal the plain ones, and the plain ones match their definition."""
 
 import itertools
 
@@ -41,7 +41,7 @@ def test_bounded_equals_reference(bound):
 
 
 def test_bounded_rejects_words_that_would_bias():
-    """With bound 3 * 2**61 a third of the words' lower halves lie below the threshold: some are rejected."""
+    """With bound 3 * 2**61 a third of the words' lower halves are below the threshold: some are rejected."""
     bound, count = 3 * 2**61, 300
     words = [int(word) for word in seeds.philox_words(1, 2, 3, 4, 2 * count)]
     kept = [word * bound >> 64 for word in words if word * bound % 2**64 >= 2**64 % bound]

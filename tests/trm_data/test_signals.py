@@ -1,4 +1,4 @@
-"""Signals end a command also where Python does not hear of them, with the code and one line."""
+"""Signals end a command even if Python does not handle them, with the right exit code and one line."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ SLOW = "import time\nprint('at work', flush=True)\ntime.sleep(1)\nprint('importe
 @pytest.mark.parametrize("program", [IGNORED, IMPORTS], ids=["in a collector", "in an import"])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_is_not_lost(program: str, number: signal.Signals, code: int, tmp_path: Path) -> None:
-    """Nor does it tear an import apart, which some libraries do not survive."""
+    """It does not interrupt an import either, which some libraries do not survive."""
     (tmp_path / "slow.py").write_text(SLOW)
     with subprocess.Popen(
         [sys.executable, "-c", program, str(tmp_path)],
@@ -108,7 +108,7 @@ def test_a_signal_is_not_lost(program: str, number: signal.Signals, code: int, t
 
 
 def test_unbuffered_output_is_whole_and_a_closed_pipe_is_heard() -> None:
-    """Python told to buffer nothing writes once, and takes what a pipe took for all of it."""
+    """Unbuffered Python writes once and ignores short writes of a pipe."""
     program = "from trm_data.command import errors_end\nwith errors_end('x'):\n    print('row\\n' * 500_000, end='')"
     unbuffered = {**os.environ, "PYTHONUNBUFFERED": "1"}
     for reader, code, count in (("cat", 0, 500_000), ("head -1", Exit.BROKEN_PIPE, 1)):
@@ -130,7 +130,7 @@ with errors_end("trm-eval"), signals_end("trm-eval", 0.5, leave):
 
 @pytest.mark.parametrize("work", [LOSES, STOPS], ids=["it is lost", "it ends the command"])
 def test_what_is_to_be_done_before_a_signal_ends_the_process(work: str) -> None:
-    """As telling the other processes."""
+    """For example, notify the other processes."""
     with subprocess.Popen(
         [sys.executable, "-c", BEGIN + work + LEAVES], stdout=subprocess.PIPE, text=True
     ) as process:
@@ -161,7 +161,7 @@ def test_without_a_signal_nothing_changes() -> None:
 
 
 def test_a_terminal_has_its_cursor_back() -> None:
-    """A bar hides it; whoever is ended at once cannot show it again."""
+    """A progress bar hides it, and a process that exits at once cannot show it again."""
     script = "from rich.progress import track; from trm_data.command.signals import end_now\n"
     script += (
         "from rich.console import Console\nfor _ in track(range(2), console=Console(stderr=True)): end_now(5)"
@@ -208,6 +208,6 @@ def test_a_signal_ends_a_query_that_duckdb_runs_as_one_task(number: signal.Signa
 
 
 def processor_s(pid: int) -> float:
-    """Processor time that a process has used, in s."""
+    """Return the CPU time that a process has used (s)."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

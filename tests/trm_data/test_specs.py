@@ -1,4 +1,4 @@
-"""Names cannot leave the root; a specification and its JSON say the same; its digest sees every field."""
+"""Names stay inside the root; a specification survives JSON; its digest covers every field."""
 
 import dataclasses
 

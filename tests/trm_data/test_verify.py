@@ -1,4 +1,4 @@
-"""Damage of every kind is named by `verify`, and refused when the dataset is opened for training."""
+"""`verify` names every kind of damage, and a damaged dataset does not open for training."""
 
 import json
 import shutil
@@ -152,7 +152,7 @@ def test_other_counts_in_the_manifest(
 
 
 def test_shards_are_read_into_the_same_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large ones; what was read before is gone, and nothing of it is left in what comes after."""
+    """Large shards: the previous rows are overwritten, and none of them appear in later rows."""
     monkeypatch.setattr(reader, "LARGE_CELLS", 0)
     layout = resolve_root(tmp_path)
     build_dataset(small_request(), layout, shard_examples=60, engine=LocalEngine(1))
@@ -208,7 +208,7 @@ def test_a_record_of_a_size_that_is_never_written(
 
 
 def forge(folder: Path, change: Callable[[Rows], None]) -> list[str]:
-    """Change rows of the training split and make every digest fit again, as a faulty builder would."""
+    """Change rows of the training split and make every digest match again, as a faulty builder would."""
     layout = resolve_root(folder.parents[1])
     manifest = read_manifest(layout, "small")
     value = manifest.to_json()
@@ -293,7 +293,7 @@ def test_a_manifest_that_numbers_groups_wrongly(folder: Path) -> None:
 
 
 def test_splits_that_share_a_symmetry_class(folder: Path) -> None:
-    """A test puzzle is replaced by an augmentation of a training puzzle; all digests fit."""
+    """A test puzzle is replaced by an augmentation of a training puzzle; all digests match."""
     layout = resolve_root(folder.parents[1])
     train = open_dataset("small", layout.machine)
     value = read_manifest(layout, "small").to_json()
@@ -317,7 +317,7 @@ def test_another_sequence_length_in_the_manifest(folder: Path, length: object) -
 
 
 def rewrite(folder: Path, table: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> list[str]:
-    """Change a table of the catalog and make every digest fit again."""
+    """Change a table of the catalog and make every digest match again."""
     layout = resolve_root(folder.parents[1])
     value = read_manifest(layout, "small").to_json()
     path = folder / "catalog" / f"{table}.parquet"
@@ -365,7 +365,7 @@ def test_numbers_of_the_catalog_that_are_none(folder: Path) -> None:
 
 
 def test_a_column_that_cannot_be_read(folder: Path) -> None:
-    """A field that no check of rows needs; the file has the digest in the manifest."""
+    """Damage a field that no check of rows reads; the file has the digest in the manifest."""
     path = folder / "catalog" / "augmentations.parquet"
     listed = pl.read_parquet(path).with_columns(pl.col("element").cast(pl.String).alias("identifier"))
     listed.write_parquet(path, compression="uncompressed", statistics=False)

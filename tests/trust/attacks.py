@@ -1,4 +1,4 @@
-"""SQL that tries to change something or to reach out of its place. None of it may."""
+"""SQL that tries to change something or to access files outside its root. None of it may succeed."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ STATEMENTS = (
 
 
 def attacks(root: Path, outside: Path) -> Iterator[str]:
-    """About 300 statements, against a root and a folder beside it that is the current one."""
+    """Yield about 300 statements against a root and a folder next to it, which is the current folder."""
     targets = (
         root / "catalog.duckdb",
         root / "catalog.duckdb.wal",
@@ -189,5 +189,5 @@ def attacks(root: Path, outside: Path) -> Iterator[str]:
 
 
 def writes(path: Path) -> list[str]:
-    """The statements that would write to this path."""
+    """Return the statements that would write to this path."""
     return [statement.format(path) for statement in WRITES]

@@ -1,4 +1,4 @@
-"""The evaluated run of the tests of evaluation serves here too."""
+"""Use the evaluated run of the evaluation tests here too."""
 
 from tests.trm_eval.conftest import evaluated
 

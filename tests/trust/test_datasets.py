@@ -1,4 +1,4 @@
-"""Datasets: what lies beside the rows is not believed either, and what is left out of an answer is said."""
+"""Datasets: files next to the rows are not trusted either, and results name what they leave out."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BIN = Path(sys.executable).parent
 
 @pytest.fixture
 def layout(small_layout: Layout, tmp_path: Path) -> Layout:
-    """A root with a copy of the small dataset, which a test may damage."""
+    """Return a root with a copy of the small dataset, which a test may damage."""
     return root_with("small", tmp_path / "root", small_layout)
 
 
@@ -56,7 +56,7 @@ def run(program: str, *arguments: str, root: Path) -> subprocess.CompletedProces
     return run_here(mains[program], *arguments, "--root", str(root))
 
 
-# Sidecars: a rebuild believes them, so they are covered by a digest and compared with what is asked for.
+# Sidecars: a rebuild trusts them, so a digest covers them and they are compared with the request.
 
 
 @pytest.mark.parametrize(
@@ -125,11 +125,11 @@ def test_a_sidecar_that_is_none_is_said_and_written_again(
     assert build_dataset(request_small(), layout, shard_examples=200).shards_written == 1
 
 
-# What verify looks at beside shards.
+# What verify checks besides shards.
 
 
 def edit_table(layout: Layout, table: str, column: str, value: object) -> None:
-    """Change a column of a catalog table, and have the manifest name the file as it is then."""
+    """Change a column of a catalog table, and update the file's entry in the manifest."""
     folder = layout.dataset("small").here
     path = folder / "catalog" / f"{table}.parquet"
     rows = pq.read_table(path)
@@ -163,7 +163,7 @@ def test_a_card_with_other_bytes_is_said(layout: Layout) -> None:
             f"{card}: its bytes are not those that were written"
         ]
     card.unlink()
-    assert verify_dataset(layout, "small").whole  # it is no part of the dataset
+    assert verify_dataset(layout, "small").whole  # it is not part of the dataset
 
 
 def test_cards_of_old_have_no_digest(layout: Layout) -> None:
@@ -184,7 +184,7 @@ def test_rows_are_told_apart_by_what_they_ask_and_answer() -> None:
 
     found = prints(cells[:, 0], cells[:, 1])
     assert len(set(found)) == len(cells) == 4000
-    assert prints(cells[:, 0], cells[:, 1], numbers[::-1].copy()) == found  # numbers are no part of a row
+    assert prints(cells[:, 0], cells[:, 1], numbers[::-1].copy()) == found  # numbers do not count
     assert not set(prints(cells[:, 1], cells[:, 0])) & set(found)
     changed = cells.copy()
     changed[:, 1, 35] ^= 1
@@ -196,7 +196,7 @@ def test_an_imported_dataset_that_tests_on_its_training_rows_fails(layout: Layou
     export_dataset(layout, "small", exported, "npy")
     shutil.rmtree(exported / "test")
     shutil.copytree(exported / "train", exported / "test")
-    (exported / "export.json").unlink()  # rows of which nobody says what they were
+    (exported / "export.json").unlink()  # rows of unknown origin
     done = run("trm-data", "import", str(exported), "--name", "taught", root=Path(layout.place))
     assert done.returncode == 0, done.stderr
     problems = verify_dataset(layout, "taught").problems
@@ -208,12 +208,12 @@ def test_an_imported_dataset_that_tests_on_its_training_rows_fails(layout: Layou
     assert done.returncode == 1
 
 
-# SQL over datasets of which one is damaged.
+# SQL over datasets, one of them damaged.
 
 
 @pytest.fixture
 def two(layout: Layout, request_small: Any) -> Layout:
-    """Two datasets; of `second` a catalog table is damaged, and there is no index."""
+    """Return two datasets without an index; a catalog table of `second` is damaged."""
     build_dataset(request_small(name="second"), layout)
     path = layout.dataset("second").here / "catalog" / "puzzles.parquet"
     data = bytearray(path.read_bytes())
@@ -239,7 +239,7 @@ def test_a_manifest_that_cannot_be_read_is_named_too(two: Layout) -> None:
     for _ in range(2):  # also when the index is there
         assert "second: not in the catalog: " in query_catalog(two, "SELECT 1").problems[0]
         assert "second: not in the catalog: " in query_results(two, "FROM datasets").problems[0]
-        assert query_results(two, "SELECT 1").problems == ()  # results do not open what they do not ask
+        assert query_results(two, "SELECT 1").problems == ()  # unneeded files are not opened
 
 
 @pytest.mark.parametrize("ask", [trm_data.sql, trm_eval.sql])
@@ -249,7 +249,7 @@ def test_from_python_it_is_an_error_unless_skipped(two: Layout, ask: Any) -> Non
     assert ask("SELECT count(*) FROM datasets", two, skip_damaged=True).item() == 1
 
 
-# Cards show names of others as text.
+# Cards show foreign names as plain text.
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_names_of_sources_stay_text(layout: Layout, name: str) -> None:
     assert row.replace("\\|", "").count("|") == 5
 
 
-# A root that cannot be written.
+# A read-only root.
 
 
 MOUNT = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && shift 0 && exec "$@"'
@@ -339,7 +339,7 @@ def test_a_root_that_may_only_be_read_is_read(layout: Layout, command: list[str]
     assert not layout.catalog.exists()
 
 
-# A dataset of a newer version is left out with a note; everything else is answered.
+# A dataset of a newer version is left out with a note; all other results are given.
 
 
 @pytest.mark.parametrize("change", [{"format_version": 99}, {"spec": {"of": "a later version"}}])

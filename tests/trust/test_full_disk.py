@@ -1,4 +1,4 @@
-"""A disk without space ends training in one line that says what is saved; a lost checkpoint is said and passed over."""
+"""A full disk ends training with one line that names what is saved; a lost checkpoint is reported and skipped."""
 
 from __future__ import annotations
 

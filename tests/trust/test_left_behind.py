@@ -1,4 +1,4 @@
-"""What killed processes left is removed by the next command that may, and by none while its writer may be at work."""
+"""The next command removes the leftovers of killed processes, unless their writer may still be active."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_of_an_evaluation_after_a_day(evaluated: Evaluated, tmp_path: Path) -> N
     (folder,) = list_runs(layout)
     evaluate_run(layout, folder, EvalRequest(limit=4))
     assert not old.exists()
-    assert young.exists()  # its writer may be at work
+    assert young.exists()  # its writer may be active
 
 
 def test_nothing_else_is_removed(tmp_path: Path) -> None:

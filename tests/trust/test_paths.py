@@ -1,4 +1,4 @@
-"""A path is a path: no folder's name is read as a pattern, a partition or a range of rows."""
+"""Paths are literal: no folder name is read as a glob, a partition or a range of rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ODD = ("q[12]", "q[12]/x", "r*", "a=b", "dataset=evil", "run=evil", "a[0:3]", "*
 def test_a_root_under_an_odd_name_answers_as_any_other(
     evaluated: Evaluated, tmp_path: Path, odd: str
 ) -> None:
-    """Beside roots that its name would match, whose dataset has another name and whose results are none."""
+    """Tested next to roots that its name would match as a glob, with other datasets and invalid results."""
     for decoy in ("q1", "q1/x", "rr", "ab", "a"):
         (tmp_path / decoy).mkdir(exist_ok=True)
         shutil.copytree(evaluated.layout.place, tmp_path / decoy, dirs_exist_ok=True)

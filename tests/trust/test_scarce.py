@@ -1,4 +1,4 @@
-"""Where memory or threads are scarce, or workers stand still, a command ends with what to change."""
+"""If memory or threads are scarce, or workers hang, a command ends with a hint."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ OTHERS = [
 
 @pytest.mark.parametrize(("megabytes", "workers"), [*LIMITS, *OTHERS])
 def test_a_build_with_scarce_memory_ends_with_one_line(tmp_path: Path, megabytes: int, workers: str) -> None:
-    """It stood in ArrayRecord for ever, which waits for threads that cannot be started."""
+    """It used to hang in ArrayRecord, which waits for threads that cannot start."""
     command = [str(BIN / "trm-data"), *BUILD.split(), workers, "--root", str(tmp_path)]
     limited = ["sh", "-c", f'ulimit -v {megabytes * 1000} && exec "$@"', "sh", *command]
     done = subprocess.run(limited, capture_output=True, text=True, timeout=600)
     if done.returncode == 0:
-        return  # it was enough
+        return  # the memory was enough
     said = [line for line in done.stderr.splitlines() if line.startswith("trm-data: ")]
     assert done.returncode == 2, done.stderr
     assert len(said) == 1, done.stderr
@@ -113,9 +113,7 @@ def test_memory_that_ran_out_is_said(error: Exception, code: int, capsys: pytest
 
 def test_ctrl_c_while_a_class_is_made_is_an_interruption(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended, errors_end("trm-data"):
-        raise RuntimeError(
-            "Error calling __set_name__"
-        ) from KeyboardInterrupt()  # as Python 3.11 makes of it
+        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()  # as Python 3.11 raises it
     assert ended.value.code == 130
     assert capsys.readouterr().err.startswith("trm-data: interrupted;")
 

@@ -1,4 +1,4 @@
-"""SQL of users reads, and does nothing else: on both command lines, from Python, and whatever is tried."""
+"""User SQL is read-only: on both command lines, from Python, and under attack."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def layout(small_layout: Layout, tmp_path: Path) -> Layout:
 
 @pytest.fixture(scope="module")
 def untouched(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """As `layout`, for queries that only read."""
+    """Like `layout`, for queries that only read."""
     return root_with("small", tmp_path_factory.mktemp("sql"), small_layout)
 
 
 @pytest.fixture
 def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder, beside the root, with what a query must neither read nor write."""
+    """The current folder, next to the root, with files that a query must neither read nor write."""
     folder = tmp_path / "outside"
     for inner in (".tmp", "catalog.duckdb.tmp"):
         (folder / inner).mkdir(parents=True)
@@ -60,7 +60,7 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def seen(folder: Path) -> dict[str, tuple[int, int]]:
-    """Every file and folder, with size and time."""
+    """Return every file and folder, with size and time."""
     paths = [path for path in folder.rglob("*") if path.name != "whole.json"]
     return {str(path): (path.stat().st_size, path.stat().st_mtime_ns) for path in paths if path.is_file()} | {
         str(path): (0, 0) for path in paths if path.is_dir()
@@ -72,7 +72,7 @@ def seen(folder: Path) -> dict[str, tuple[int, int]]:
 def test_no_attack_changes_or_reads_anything(
     layout: Layout, outside: Path, tmp_path: Path, ask: Callable[[Layout, str], Any], every: int
 ) -> None:
-    """Every attack in the long form, some of every kind in the short one."""
+    """Run every attack in the long form, some of every kind in the short one."""
     ask(layout, "SELECT 1")
     before, believed = seen(tmp_path), []
     tried = list(attacks(Path(layout.place), outside))
@@ -113,7 +113,7 @@ def by_reports(layout: Layout, sql: str) -> Any:
 def test_no_query_overwrites_the_predictions_that_it_may_read(
     evaluated: Evaluated, tmp_path: Path, asks: Callable[[Layout, str], Any], some: str
 ) -> None:
-    """DuckDB may read these files by name, and what it may read it may write."""
+    """DuckDB may read these files by name, and could write every file that it may read."""
     shutil.copytree(evaluated.layout.place, tmp_path / "root")
     layout = resolve_root(tmp_path / "root")
     (path,) = Path(layout.place).glob("results/predictions/**/*.parquet")
@@ -163,7 +163,7 @@ def test_every_operator_of_the_shipped_queries_and_views_reads(evaluated: Evalua
     [
         "COPY (SELECT 1) TO 'mine.csv'",
         "EXPLAIN ANALYZE COPY (SELECT 1) TO 'mine.csv'",
-        "SELECT \udcff",  # a byte of the command line that is no UTF-8, and of standard error then
+        "SELECT \udcff",  # a byte of the command line, and then of stderr, that is not UTF-8
         "SELECT * FROM read_csv('secret.csv')",
     ],
 )

@@ -1,4 +1,4 @@
-"""Result tables and metric parts: a file with other bytes than were written is named, and never believed."""
+"""Result tables and metric parts: a file with changed bytes is named, and never trusted."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ EVERYTHING = (
 
 @pytest.fixture
 def layout(evaluated: Evaluated, tmp_path: Path) -> Layout:
-    """A copy of a root with one evaluated run, which a test may damage."""
+    """Return a copy of a root with one evaluated run, which a test may damage."""
     shutil.copytree(evaluated.layout.place, tmp_path / "root")
     return resolve_root(tmp_path / "root")
 
 
 def tables(layout: Layout) -> list[Path]:
-    """Every Parquet file of results, and every metric part of the run."""
+    """Return every Parquet file of results, and every metric part of the run."""
     root = Path(layout.place)
     return sorted([*root.glob("results/**/*.parquet"), *root.glob("runs/**/metrics/*.parquet")])
 
@@ -64,7 +64,7 @@ def test_every_file_says_its_digest(layout: Layout) -> None:
 
 
 def harmed(path: Path, draws: random.Random) -> None:
-    """One bit flipped, at the same size and time."""
+    """Flip one bit, keeping size and time."""
     status, data = path.stat(), bytearray(path.read_bytes())
     data[draws.randrange(len(data))] ^= 1 << draws.randrange(8)
     path.write_bytes(data)
@@ -85,7 +85,7 @@ def test_a_flipped_bit_anywhere_is_named_or_harmless(layout: Layout, flips: int)
                     assert query_results(layout, query).rows == expected, (path, query)
                 except CorruptFileError as error:
                     named += str(path) in str(error)
-            # What is published of a run's metrics is not read while its folder is there.
+            # Published metrics of a run are not read while its folder exists.
             assert named or path.parts[-4] in ("runs", "train_metrics"), path
             path.write_bytes(saved)
     assert answers(layout) == whole
@@ -127,14 +127,14 @@ def test_a_damaged_file_is_left_out_where_that_is_asked_for(
     evaluated: Evaluated, tmp_path: Path, table: str
 ) -> None:
     layout = resolve_root(shutil.copytree(evaluated.layout.place, tmp_path / "root", symlinks=True))
-    shutil.rmtree(tmp_path / "root" / "runs")  # so that what was published of it counts
+    shutil.rmtree(tmp_path / "root" / "runs")  # so that its published metrics count
     (victim,) = (tmp_path / "root" / "results" / table).rglob("*.parquet")
     victim.write_bytes(victim.read_bytes()[:-9])
     query = f"SELECT count(*) FROM {table}"
     with pytest.raises(CorruptFileError, match=victim.name):
         trm_eval.sql(query, layout)
     assert trm_eval.sql(query, layout, skip_damaged=True).item() == 0
-    with pytest.raises(CorruptFileError, match=victim.name):  # the wish ends with its query
+    with pytest.raises(CorruptFileError, match=victim.name):  # the option applies to its query only
         trm_eval.sql(query, layout)
     refused = run_here(main, "sql", query, "--root", layout.place)
     assert (refused.returncode, victim.name in refused.stderr) == (2, True)
@@ -170,7 +170,7 @@ def test_what_was_whole_is_checked_again_when_it_changed_or_is_asked_for(
     monkeypatch.setattr(digests, "file_sha256", counting)
     query = "SELECT count(*) FROM evals"
     (path,) = Path(layout.place).glob("results/evals/**/*.parquet")
-    query_results(layout, query)  # the copy is of another inode than what was checked
+    query_results(layout, query)  # the copy has another inode than the checked file
     assert path in read
     read.clear()
     query_results(layout, query)
@@ -185,7 +185,7 @@ def test_what_was_whole_is_checked_again_when_it_changed_or_is_asked_for(
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # as if nothing had been
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))  # hide the change
     with pytest.raises(CorruptFileError):
         query_results(layout, query, verify=True)
 
@@ -201,7 +201,7 @@ def test_a_lost_or_damaged_note_of_what_was_whole_costs_a_check_and_nothing_else
 
 
 def test_of_a_stem_one_file_is_read(layout: Layout) -> None:
-    """A writer that died before it removed what it had replaced."""
+    """A writer died before it removed the file that it replaced."""
     (path,) = Path(layout.place).glob("results/evals/**/*.parquet")
     old = path.with_name(f"{stem_of(path.name)}.parquet")
     shutil.copyfile(path, old)
@@ -214,12 +214,12 @@ def test_of_a_stem_one_file_is_read(layout: Layout) -> None:
 
 
 def test_a_copy_keeps_what_an_evaluation_names(layout: Layout, tmp_path: Path) -> None:
-    """Beside the part that counts lies one of a writer that died before it wrote its row."""
+    """Next to the valid part there is one of a writer that died before it wrote its row."""
     other = resolve_root(tmp_path / "other")
     sync_results(layout, other)
     (part,) = Path(layout.place).glob("results/predictions/**/*.parquet")
     written = pq.ParquetFile(part).read()
-    for compression in ("none", "gzip", "snappy"):  # so that names come before and after it
+    for compression in ("none", "gzip", "snappy"):  # so that names sort before and after it
         later = part.with_name("later.parquet")
         pq.write_table(written, later, compression=compression)
         later.rename(part.with_name(f"{stem_of(part.name)}.{file_sha256(later)[:16]}.parquet"))
@@ -233,7 +233,7 @@ def test_evaluating_again_removes_the_parts_of_before_and_no_others(layout: Layo
     (folder,) = list_runs(layout)
     (part,) = Path(layout.place).glob("results/predictions/**/*.parquet")
     others = part.with_name(f"{stem_of(part.name)}.0123456789abcdef.parquet")
-    shutil.copyfile(part, others)  # of a writer that is at work elsewhere
+    shutil.copyfile(part, others)  # of a writer active elsewhere
     old = part.with_name(f"{stem_of(part.name)}.parquet")
     (row_file,) = Path(layout.place).glob("results/evals/**/*.parquet")
     row = pq.ParquetFile(row_file).read()
@@ -271,7 +271,7 @@ def test_the_command_ends_with_one_message(layout: Layout) -> None:
 
 
 def test_metrics_of_steps_that_are_gone_are_said(layout: Layout) -> None:
-    """A part is no row of any table: that it is gone shows in the steps that the others hold."""
+    """A part has no row in any table: its loss shows only in the steps of the other parts."""
     parts = sorted(Path(layout.place).glob("runs/**/metrics/*.parquet"))
     (folder,) = list_runs(layout)
     for part in parts:
@@ -321,7 +321,7 @@ def test_a_copy_keeps_the_metrics_that_the_source_has_lost(layout: Layout, tmp_p
     (folder,) = list_runs(layout)
     assert (
         evaluate_run(layout, folder, EvalRequest(limit=4)).row["count"] == 4
-    )  # for this they are not needed
+    )  # they are not needed for this
 
 
 def test_a_status_with_other_bytes_says_nothing(layout: Layout) -> None:
@@ -334,5 +334,5 @@ def test_a_status_with_other_bytes_says_nothing(layout: Layout) -> None:
     assert query_results(layout, "SELECT state, step FROM runs").rows == [(None, None)]
     value = json.loads(whole)
     del value["digest"]
-    folder.write("status.json", json.dumps(value).encode())  # as before there were digests
+    folder.write("status.json", json.dumps(value).encode())  # as in versions without digests
     assert query_results(layout, "SELECT state, step FROM runs").rows == [("finished", 12)]

@@ -1,4 +1,4 @@
-"""Draws single examples of a dataset, and finds them by rating, task or row."""
+"""Draw single examples of a dataset, and find them by rating, task or row."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from trm_data.storage.root import DatasetFolder, Layout
 
 @dataclass(frozen=True)
 class Example:
-    """One example, drawn.
+    """One example as drawings.
 
     Attributes:
         split: Its split.
         index: Its row within the split.
-        group: Base puzzle it comes from.
-        augmentation: Which augmentation of that; 0 is the original.
+        group: Its group, which is its base puzzle.
+        augmentation: Number of the augmentation; 0 is the original.
         puzzle: The input.
         solution: The label.
     """
@@ -45,12 +45,12 @@ class Example:
 
     @property
     def title(self) -> str:
-        """Which example it is."""
+        """Heading that identifies the example."""
         what = f"augmentation {self.augmentation}" if self.augmentation else "the original"
         return f"{self.split} {self.index}: {what} of group {self.group}"
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; the drawings as text."""
+        """Return plain JSON values, with drawings as text."""
         numbers = {"split": self.split, "index": self.index, "group": self.group}
         return {
             **numbers,
@@ -61,14 +61,14 @@ class Example:
 
 
 def rated_rows(layout: Layout, name: str, split: Split, ratings: str, count: int) -> list[int]:
-    """The first rows that are originals of puzzles with such ratings.
+    """Return the first rows that are originals of puzzles with these ratings.
 
     Args:
         layout: The root.
-        name: Of the dataset.
-        split: Of its splits.
-        ratings: `LOW..HIGH`, both of them included and each of them optional, or one number.
-        count: Rows, at most.
+        name: Name of the dataset.
+        split: Split of the rows.
+        ratings: `LOW..HIGH`, both inclusive and both optional, or one number.
+        count: Maximum number of rows.
     """
     low, dots, high = ratings.partition("..")
     try:
@@ -98,7 +98,7 @@ def rated_rows(layout: Layout, name: str, split: Split, ratings: str, count: int
 
 
 def task_rows(layout: Layout, name: str, split: Split, task: str) -> list[int]:
-    """All rows of a task that are not augmented."""
+    """Return all rows of a task that are not augmented."""
     rows = _original_rows(layout, name, split, f"task = {quote_literal(task)}", None)
     if not rows:
         tasks = [each for (each,) in _of_split(layout, name, split, "DISTINCT task") if each is not None]
@@ -112,7 +112,7 @@ def task_rows(layout: Layout, name: str, split: Split, task: str) -> list[int]:
 
 
 def _original_rows(layout: Layout, name: str, split: Split, condition: str, count: int | None) -> list[int]:
-    """Rows of the originals of the puzzles that meet a condition, in their order; of `count` puzzles at most."""
+    """Return the rows of originals of puzzles that meet a condition, in order, for at most `count` puzzles."""
     found = _of_split(
         layout, name, split, "group_index", f"AND {condition} ORDER BY group_index LIMIT {count or 'NULL'}"
     )
@@ -126,14 +126,14 @@ def _original_rows(layout: Layout, name: str, split: Split, condition: str, coun
 
 
 def _of_split(layout: Layout, name: str, split: Split, what: str, further: str = "") -> list[tuple[Any, ...]]:
-    """What the catalog says of the puzzles of a split."""
+    """Query the catalog's puzzles of a split."""
     dataset = quote_literal(read_manifest(layout, name).name)
     sql = f"SELECT {what} FROM puzzles WHERE dataset = {dataset} AND split = {quote_literal(split)} {further}"
     return query_catalog(layout, sql).rows
 
 
 def read_example(layout: Layout, name: str, split: Split, index: int) -> Example:
-    """One example of a dataset; of a virtual one too."""
+    """Return one example of a dataset, stored or virtual."""
     manifest = read_manifest(layout, name)
     if split not in manifest.splits:
         raise SpecError(f"--split {split}: {name} has {', '.join(manifest.splits)}")
@@ -157,14 +157,14 @@ def read_example(layout: Layout, name: str, split: Split, index: int) -> Example
 
 
 def _stored_block(folder: DatasetFolder, manifest: Manifest, split: Split, index: int) -> tuple[Rows, int]:
-    """The block that holds a stored row, and the row's place in it."""
+    """Return the block with a stored row, and the row's position in it."""
     offset = index
     for shard in manifest.splits[split].shards:
         if offset >= shard.num_examples:
             offset -= shard.num_examples
             continue
         path = folder.open(shard)
-        # Every block of a shard but the last is full.
+        # Every block of a shard except the last is full.
         block = read_block(path, offset // BLOCK_EXAMPLES, sequence_length=manifest.sequence_length)
         return block, offset % BLOCK_EXAMPLES
     raise AssertionError("shards hold fewer examples than their split")

@@ -27,10 +27,10 @@ class Summary:
 
 
 def list_datasets(root: Root | None = None) -> list[Summary]:
-    """A summary of every dataset under a root.
+    """Return a summary of every dataset under a root.
 
     Args:
-        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
+        root: Root folder, `gs://bucket/prefix`, a layout or a store; default: `$TRM_ROOT`, else `./trm`.
     """
     layout = resolve_root(root)
     summaries: list[Summary] = []
@@ -53,7 +53,7 @@ def list_datasets(root: Root | None = None) -> list[Summary]:
 
 
 def describe_dataset(layout: Layout, name: str) -> dict[str, Any]:
-    """Specification, counts, sizes and digests of a dataset, as JSON values."""
+    """Return specification, counts, sizes and digests of a dataset, as JSON values."""
     manifest = read_manifest(layout, name)
     return {
         "name": manifest.name,

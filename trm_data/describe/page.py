@@ -35,7 +35,7 @@ SPLIT_COLOURS = {"train": "#2563eb", "validation": "#d97706", "test": "#059669"}
 
 
 def dataset_page(layout: Layout, name: str) -> str:
-    """The page of a dataset."""
+    """Return the page of a dataset."""
     manifest = read_manifest(layout, name)
     folder = layout.dataset(manifest.name)
     catalogs = {split: read_split_catalog(folder, manifest, _split(split)) for split in manifest.splits}
@@ -75,7 +75,7 @@ def _facts(described: dict[str, object]) -> list[tuple[str, str]]:
 
 
 def _shown(value: object) -> str:
-    """A value of the specification as a person reads it: what is not set is left out."""
+    """Return a value of the specification as text for people, without unset parts."""
     if isinstance(value, Mapping):
         pairs = cast(Mapping[str, object], value).items()
         return ", ".join(f"{key} {_shown(one)}" for key, one in pairs if one not in (None, "", ()))
@@ -85,7 +85,7 @@ def _shown(value: object) -> str:
 
 
 def _histograms(manifest: Manifest, catalogs: dict[str, SplitCatalog]) -> list[tuple[str, Markup]]:
-    """A title and a drawing of each column that the puzzles have."""
+    """Return a title and a histogram for each column that the puzzles have."""
     parts: list[tuple[str, Markup]] = []
     for column, title in HISTOGRAMS.items():
         series = {
@@ -132,7 +132,7 @@ def _grid_areas(texts: Sequence[str | None]) -> list[int]:
 
 
 def histogram(series: dict[str, np.ndarray], *, width: int = 420, height: int = 150) -> Markup:
-    """Shares of values in equal bins, one line of bars a split, as an SVG element."""
+    """Return the shares of values in equal bins as an SVG element, with a set of bars for each split."""
     low = min(float(values.min()) for values in series.values())
     high = max(float(values.max()) for values in series.values())
     whole = all((values == np.round(values)).all() for values in series.values())
@@ -182,7 +182,7 @@ def histogram(series: dict[str, np.ndarray], *, width: int = 420, height: int = 
 def _sample(
     layout: Layout, manifest: Manifest, catalogs: dict[str, SplitCatalog]
 ) -> list[list[tuple[str, Markup]]]:
-    """Puzzles of the first split, spread over it, each with its first augmentations and the label."""
+    """Return puzzles spread over the first split, each with its first augmentations and the label."""
     split = next(iter(manifest.splits))
     groups = catalogs[split].groups
     starts = np.cumsum(groups.rows_per_group) - groups.rows_per_group

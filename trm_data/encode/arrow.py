@@ -1,7 +1,7 @@
 """NumPy arrays and lists as Arrow columns over the same memory, and back.
 
-`pyarrow.array` and `to_numpy` import pandas where that is installed, if only to see that a value has its type: a
-third of a second in every process that writes or reads a shard. Numbers, and fewer than `FEW` texts, never do here.
+`pyarrow.array` and `to_numpy` import pandas if it is installed, only to check the type of a value: a third of a
+second in every process that writes or reads a shard. This module avoids that for numbers, and for up to `FEW` texts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FEW = 10_000
 
 
 def numbers_column(values: NDArray[Any]) -> pa.Array:
-    """An array of integers or floats [N] as a column without missing values; NaN stays NaN."""
+    """Return an array of integers or floats [N] as a column without missing values; NaN stays NaN."""
     import pyarrow as pa
 
     if values.ndim != 1 or not values.dtype.isnative:
@@ -31,7 +31,7 @@ def numbers_column(values: NDArray[Any]) -> pa.Array:
 
 
 def texts_column(values: Sequence[str | None]) -> pa.Array:
-    """Texts as a column; None is a missing value."""
+    """Return texts as a column; None is a missing value."""
     import pyarrow as pa
 
     if len(values) > FEW:
@@ -55,14 +55,14 @@ def texts_column(values: Sequence[str | None]) -> pa.Array:
 
 
 def constant_column(text: str, count: int) -> pa.Array:
-    """The same text `count` times, in a byte each."""
+    """Return a column with the same text `count` times, one byte each."""
     import pyarrow as pa
 
     return pa.DictionaryArray.from_arrays(numbers_column(np.zeros(count, np.int8)), texts_column([text]))
 
 
 def table_of(columns: Mapping[str, Any]) -> pa.Table:
-    """A table of columns: arrays of numbers, lists of texts or of integers, or columns of Arrow."""
+    """Return a table from columns: arrays of numbers, lists of texts or of integers, or Arrow columns."""
     import pyarrow as pa
 
     return pa.table({name: _column(values) for name, values in columns.items()})
@@ -80,7 +80,7 @@ def _column(values: Any) -> Any:
 
 
 def numbers_of(column: pa.Array) -> NDArray[Any]:
-    """A column of integers or floats without missing values as a read-only array over the same memory."""
+    """Return a column of integers or floats without missing values as a read-only array over the same memory."""
     kind = np.dtype(column.type.to_pandas_dtype())
     buffer = column.buffers()[1]
     if buffer is None:

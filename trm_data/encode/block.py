@@ -1,7 +1,7 @@
-"""A block of examples as one self-describing Arrow IPC stream: what one ArrayRecord record holds.
+"""A block of examples as one self-describing Arrow IPC stream: the content of one ArrayRecord record.
 
-`encode_block` and `decode_block` are inverses. The stream is a schema and one record batch, so any Arrow
-library reads a record without this package. Compression is the record file's (docs/decisions/0003).
+`encode_block` and `decode_block` are inverses. The stream is a schema and one record batch, so any Arrow library can
+read a record without this package. The record file compresses it (docs/decisions/0003).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def block_schema(sequence_length: int) -> pa.Schema:
-    """Arrow schema of a block whose rows have `sequence_length` cells."""
+    """Return the Arrow schema of a block whose rows have `sequence_length` cells."""
     import pyarrow as pa
 
     cells = pa.list_(pa.field("cell", pa.uint8(), nullable=False), sequence_length)
@@ -40,7 +40,7 @@ def block_schema(sequence_length: int) -> pa.Schema:
 
 
 def to_batch(rows: Rows, schema: pa.Schema) -> pa.RecordBatch:
-    """All rows as one Arrow batch over the same memory; slices of it are blocks."""
+    """Return all rows as one Arrow batch over the same memory; slices of it are blocks."""
     import pyarrow as pa
 
     def cells(values: NDArray[np.uint8], column: str) -> pa.Array:
@@ -61,7 +61,7 @@ def to_batch(rows: Rows, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def encode_block(batch: pa.RecordBatch) -> bytes:
-    """A batch as the bytes of one record."""
+    """Return a batch as the bytes of one record."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
@@ -72,20 +72,20 @@ def encode_block(batch: pa.RecordBatch) -> bytes:
 
 @dataclass(frozen=True)
 class _Frame:
-    """What pyarrow writes around the columns of a full block, which need no padding: always the same."""
+    """The bytes that pyarrow writes around the columns of a full block, which needs no padding: always the same."""
 
     before: bytes
     after: bytes
 
     def join(self, rows: Rows) -> bytes:
-        """The record of a full block."""
+        """Return the record of a full block."""
         columns = (np.ascontiguousarray(column).data for column in rows.columns().values())
         return b"".join((self.before, *columns, self.after))
 
 
 @functools.lru_cache(maxsize=16)
 def _frame(sequence_length: int) -> _Frame | None:
-    """The frame of blocks with this many cells a row; None if pyarrow does not write a second one in just this way."""
+    """Return the frame of blocks with this many cells per row; None if pyarrow writes a second block differently."""
     schema, body = block_schema(sequence_length), _body(sequence_length)
     blank, other = _sample_block(sequence_length, 0), _sample_block(sequence_length, 1)
     written, expected = (encode_block(to_batch(rows, schema)) for rows in (blank, other))
@@ -95,12 +95,12 @@ def _frame(sequence_length: int) -> _Frame | None:
 
 
 def _body(sequence_length: int) -> int:
-    """Bytes of the columns of a full block."""
+    """Return the size in bytes of the columns of a full block."""
     return BLOCK_EXAMPLES * (2 * sequence_length + 4 * 4)
 
 
 class BlockEncoder:
-    """An encoder of rows to the bytes of `encode_block`, which copies the columns of full blocks once.
+    """Encodes rows to the bytes of `encode_block`; copies the columns of full blocks only once.
 
     Args:
         sequence_length: Cells of a row.
@@ -111,14 +111,14 @@ class BlockEncoder:
         self._frame = _frame(sequence_length)
 
     def encode(self, rows: Rows) -> bytes:
-        """The bytes of one record, of at most 256 rows."""
+        """Return the bytes of one record, of at most 256 rows."""
         if self._frame and len(rows) == BLOCK_EXAMPLES:
             return self._frame.join(rows)
         return encode_block(to_batch(rows, self._schema))
 
 
 class BlockDecoder:
-    """A decoder of the records of a shard, which takes the columns of full blocks from where they always lie.
+    """Decodes the records of a shard; takes the columns of full blocks from their fixed offsets.
 
     Args:
         sequence_length: Cells of a row.
@@ -129,7 +129,7 @@ class BlockDecoder:
         self._length = sequence_length
 
     def decode(self, record: bytes) -> Rows:
-        """`decode_block` of one record."""
+        """Decode one record, like `decode_block`."""
         cells = BLOCK_EXAMPLES * self._length
         frame = _frame(self._length) if len(record) > _body(self._length) else None
         if (
@@ -162,9 +162,9 @@ def _sample_block(sequence_length: int, value: int) -> Rows:
 
 
 def _check_body(record: bytes, schema: pa.Schema) -> None:
-    """Refuse a compressed body before it is decompressed: it could take any amount of memory.
+    """Reject a compressed body before it is decompressed, because it could take any amount of memory.
 
-    pyarrow does not say whether a body is compressed. With zeros in its place, only an uncompressed one has rows.
+    pyarrow does not tell whether a body is compressed. So validate it with zeros: only an uncompressed one is valid.
     """
     import pyarrow as pa
 
@@ -177,7 +177,7 @@ def _check_body(record: bytes, schema: pa.Schema) -> None:
 
 
 def decode_block(record: bytes, schema: pa.Schema) -> Rows:
-    """Rows of one record, as read-only views into its bytes."""
+    """Return the rows of one record, as read-only views into its bytes."""
     import pyarrow as pa
 
     try:

@@ -13,7 +13,7 @@ SUDOKU_BLANK = 1
 
 
 def sudoku_vocabulary_size(side: int) -> int:
-    """PAD, blank and the digits: 11 for 9x9."""
+    """Return the number of tokens, with PAD, blank and the digits: 11 for 9x9."""
     return side + 2
 
 

@@ -1,6 +1,6 @@
 """The interface of a kind of puzzle, used by building, verifying, loading and showing.
 
-A kind chooses base puzzles (`select`), says which augmenter makes rows of them, and checks them. All bookkeeping
+A kind chooses base puzzles (`select`), provides the augmenter that makes their rows, and checks them. Everything else
 (shards, identifiers, digests, re-deriving rows) is the same for every kind. docs/own-puzzles.md shows how to add one.
 """
 
@@ -29,13 +29,13 @@ PROBLEMS_SHOWN = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Geometry:
-    """Shapes and sizes that a dataset of some specification has.
+    """Shapes and sizes of the datasets of a specification.
 
     Attributes:
-        grid_rows: Rows of the grid as it is drawn.
-        grid_columns: Columns of the grid as it is drawn.
-        vocabulary_size: Tokens, PAD included.
-        identifier_each: Whether every augmentation has a puzzle identifier of its own, or all share the blank one.
+        grid_rows: Rows of the drawn grid.
+        grid_columns: Columns of the drawn grid.
+        vocabulary_size: Number of tokens, PAD included.
+        identifier_each: Whether every augmentation has its own puzzle identifier, or all share the blank one.
     """
 
     grid_rows: int
@@ -51,12 +51,12 @@ class Geometry:
 
 @dataclass(frozen=True)
 class BasePuzzles:
-    """Base puzzles as `verify` recovered them from a shard: G whole groups of E examples.
+    """Base puzzles that `verify` recovered from a shard: G complete groups with E examples in all.
 
     Attributes:
         inputs: Tokens, uint8 [E, S].
         labels: Tokens, uint8 [E, S].
-        first_examples: Where each group's examples begin, int64 [G + 1].
+        first_examples: First example of each group, and E, int64 [G + 1].
         first_group: Number of the first group in its split.
         facts: Columns of the catalog's table `puzzles` for these groups.
     """
@@ -70,13 +70,13 @@ class BasePuzzles:
 
 @dataclass(frozen=True)
 class CheckedPuzzles:
-    """What a kind found when it checked base puzzles.
+    """Result of a kind's check of base puzzles.
 
     Attributes:
-        problems: One line for each thing that is wrong.
-        canonical_hashes: Of each group, for comparison with the catalog.
-        classes: Where each thing is that must not be in two splits, and its hash.
-        counts: What else was counted, by what.
+        problems: One line for each problem.
+        canonical_hashes: Canonical hash of each group, for comparison with the catalog.
+        classes: Location and hash of each item that must not be in two splits.
+        counts: Other counts, by type.
     """
 
     problems: list[str]
@@ -87,10 +87,10 @@ class CheckedPuzzles:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the splits of a dataset share.
+    """Comparison of the splits of a dataset.
 
     Attributes:
-        problems: What they must not share.
+        problems: Items that they must not share.
         notes: Known duplicates of published sets, by name.
     """
 
@@ -100,15 +100,15 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What building a specification takes, about; from figures measured in docs/benchmarks.md.
+    """Approximate cost of building a specification, from measurements in docs/benchmarks.md.
 
     Attributes:
         examples: Rows of each split.
-        stored_examples: Rows that are written, of all splits.
+        stored_examples: Rows written, of all splits.
         stored_share: Bytes on disk for each byte of cells.
-        cell_bytes_per_s: Bytes of cells that a core writes in a second.
-        choosing_s: Seconds of one core for making the puzzles, where they are generated.
-        at_least: It may take much longer: how many puzzles must be made for those that are wanted is not known.
+        cell_bytes_per_s: Bytes of cells that a core writes per second.
+        choosing_s: Seconds of one core to make generated puzzles.
+        at_least: The build may take much longer: the number of puzzles to generate for the requested ones is unknown.
     """
 
     examples: Mapping[Split, float]
@@ -121,11 +121,11 @@ class Cost:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a solver finds out about a puzzle.
+    """Result of a solver for a puzzle.
 
     Attributes:
-        count: Answers it has: 0, 1, or 2 for several; None where the kind has no solver.
-        tokens: One of them as the label of a row, uint8 [S]; None without.
+        count: Number of answers: 0, 1, or 2 for several; None if the kind has no solver.
+        tokens: One of the answers as the label of a row, uint8 [S]; None if there is none.
     """
 
     count: int | None = None
@@ -134,12 +134,12 @@ class Answer:
 
 @dataclass(frozen=True)
 class Scores:
-    """What a kind says of N predictions beside their equality with the labels; None for a notion that it has not.
+    """Scores of N predictions by the rules of a kind; None if the kind does not define that measure.
 
     Attributes:
-        given_kept: What the puzzle gives (clues, walls) is unchanged, bool [N].
-        valid: The prediction is an answer to the puzzle by its rules, the label or another, bool [N].
-        optimal: It is valid, and as good as the label where answers differ in that, bool [N].
+        given_kept: Whether the given cells (clues, walls) are unchanged, bool [N].
+        valid: Whether the prediction is an answer by the rules, equal to the label or not, bool [N].
+        optimal: Whether it is valid and as good as the label, if answers differ in quality, bool [N].
     """
 
     given_kept: NDArray[np.bool_] | None = None
@@ -148,7 +148,7 @@ class Scores:
 
 
 class Kind(ABC):
-    """One kind of puzzle. Methods that are not abstract have a default that suits most kinds."""
+    """One kind of puzzle. Methods that are not abstract have a default for most kinds."""
 
     name: str
     about: str = ""
@@ -170,22 +170,22 @@ class Kind(ABC):
 
     @abstractmethod
     def check_spec(self, spec: DatasetSpec) -> None:
-        """Refuse a specification that cannot be built, before puzzles are chosen.
+        """Check that a specification can be built, before puzzles are chosen.
 
         Raises:
-            SpecError: Which option, what it got, what is allowed.
+            SpecError: Names the option, its value and the allowed values.
         """
         raise NotImplementedError
 
     @abstractmethod
     def geometry(self, spec: DatasetSpec) -> Geometry:
-        """Shapes and sizes."""
+        """Return shapes and sizes."""
         raise NotImplementedError
 
     def open_sources(
         self, source: SourceRef, test_source: SourceRef | None, options: Options
     ) -> AbstractContextManager[Sources]:
-        """Make the sources readable here, for as long as the context lasts. Default: files, local or remote.
+        """Make the sources readable on this machine within the context. Default: files, local or remote.
 
         Raises:
             SourceError: One does not exist or cannot be fetched.
@@ -203,36 +203,36 @@ class Kind(ABC):
         ARC is the exception: its published sets share a few pairs, which `compare_splits` names.
 
         Args:
-            spec: What is built.
+            spec: Specification of the dataset.
             sources: Source of the puzzles.
             engine: Runs the tasks.
-            progress: Told of every step.
-            cache: Folder of this machine for what takes long to make and may be needed again (`kinds.cached`).
+            progress: Shows the progress of every stage.
+            cache: This machine's cache folder for slow results that may be reused (`kinds.cached`).
 
         Raises:
-            BadRowError: A row is no valid puzzle, and the specification says to stop.
-            SpecError: The source has fewer puzzles than asked for.
+            BadRowError: A row is not a valid puzzle, and the specification says to stop.
+            SpecError: The source has fewer puzzles than requested.
         """
         raise NotImplementedError
 
     @abstractmethod
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
-        """What makes rows of these groups. The same specification and groups give the same rows anywhere."""
+        """Return the augmenter of these groups. The same specification and groups give the same rows everywhere."""
         raise NotImplementedError
 
     def elements(
         self, spec: DatasetSpec, groups: Groups, rows: NDArray[np.int64], ks: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Index of the symmetry that the `ks[n]`-th augmentation of group `rows[n]` is, int64 [N].
+        """Return the symmetry index of the `ks[n]`-th augmentation of group `rows[n]`, int64 [N].
 
-        Default: k numbers the symmetries itself.
+        Default: k itself is the index.
         """
         return ks
 
     def element_columns(self, elements: NDArray[np.int64]) -> dict[str, Any]:
-        """What the catalog's table `augmentations` says of symmetry elements beside their index.
+        """Return extra columns of the catalog's table `augmentations` for symmetry elements.
 
-        Default: the index says it all.
+        Default: no columns besides the index.
         """
         return {}
 
@@ -243,29 +243,29 @@ class Kind(ABC):
         labels: NDArray[np.uint8],
         offsets: NDArray[np.uint8] | None,
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """The base examples from stored rows of originals (k = 0); undoes their translation, where there is one.
+        """Return the base examples from stored rows of originals (k = 0), without their translation, if there is one.
 
-        Default: an original is its base puzzle.
+        Default: an original equals its base puzzle.
         """
         return inputs, labels
 
     def settle(
         self, inputs: NDArray[np.uint8], labels: NDArray[np.uint8]
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """The base examples from originals that were made elsewhere: undoes a translation that nobody wrote down.
+        """Return the base examples from imported originals, without translations of unknown offset.
 
-        Default: nothing is translated.
+        Default: no translation.
         """
         return inputs, labels
 
     def facts(
         self, spec: DatasetSpec, inputs: NDArray[np.uint8], labels: NDArray[np.uint8]
     ) -> Mapping[str, Sequence[Any] | NDArray[Any]]:
-        """Columns of the catalog's table `puzzles` for base puzzles of one example each, tokens uint8 [G, S].
+        """Return columns of the catalog's table `puzzles` for single-example base puzzles, tokens uint8 [G, S].
 
-        Default: nothing is known of a puzzle beside its cells.
+        Default: no columns.
 
-        The rows may be no puzzles at all: `check_puzzles` says so afterwards.
+        The rows may be invalid puzzles: `check_puzzles` reports that afterwards.
         """
         return {}
 
@@ -275,9 +275,9 @@ class Kind(ABC):
         raise NotImplementedError
 
     def compare_splits(self, spec: DatasetSpec, classes: Mapping[Split, list[tuple[str, str]]]) -> Comparison:
-        """What the splits share, from the `classes` of all their puzzles (where it is, hash).
+        """Return what the splits share, from the `classes` (location, hash) of all their puzzles.
 
-        Default: no class is anywhere twice.
+        Default: every class that occurs twice is a problem.
         """
         seen: dict[str, str] = {}
         problems = [
@@ -290,14 +290,14 @@ class Kind(ABC):
 
     @abstractmethod
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
-        """A row as a drawing, for the terminal and for pictures."""
+        """Return a row as a drawing, for the terminal and for pictures."""
         raise NotImplementedError
 
     def parse(self, text: str, spec: DatasetSpec) -> NDArray[np.uint8]:
-        """Tokens [S] of a puzzle as a person types it. Default: nobody types such puzzles.
+        """Parse a puzzle in text form to tokens [S]. Default: the kind has no text form.
 
         Raises:
-            ValueError: The text is no such puzzle; says where and what is allowed.
+            ValueError: The text is not such a puzzle; names the place and the allowed form.
         """
         raise ValueError(
             f"puzzles of the kind {spec.kind} have no form in text; name a row of a dataset: --row N"
@@ -306,17 +306,17 @@ class Kind(ABC):
     def read_file(
         self, source: LocalSource, spec: DatasetSpec
     ) -> tuple[NDArray[np.uint8], list[Reject]] | None:
-        """Tokens [N, S] of the puzzles of a file, and what is wrong with others; None where `parse` reads one by one.
+        """Return tokens [N, S] of the puzzles of a file and the rejected rows; None to use `parse` for each puzzle.
 
-        Default: texts are parsed one by one.
+        Default: None.
 
         Raises:
-            SourceError: The file has no form that is read.
+            SourceError: The file has no supported format.
         """
         return None
 
     def answer(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Answer:
-        """What a solver finds out about a puzzle [S]. Default: there is no solver."""
+        """Solve a puzzle [S]. Default: no solver."""
         return Answer()
 
     def score(
@@ -326,31 +326,31 @@ class Kind(ABC):
         labels: NDArray[np.uint8],
         predictions: NDArray[np.uint8],
     ) -> Scores:
-        """Judge predictions by the rules of the kind; all three are tokens, uint8 [N, S].
+        """Score predictions by the rules of the kind; all three are tokens, uint8 [N, S].
 
-        Default: nothing is known of an answer but whether it is the label.
+        Default: no measures besides equality with the label.
 
-        Predictions are whatever a network says: any token of the vocabulary anywhere.
+        Predictions are raw network output: any token of the vocabulary in any cell.
         """
         return Scores()
 
     def has_several_answers(self, spec: DatasetSpec) -> bool:
-        """Whether a puzzle may have several right answers, of which the label is one. Default: it has one."""
+        """Return whether a puzzle may have several right answers, of which the label is one. Default: no."""
         return False
 
     def satisfies(
         self, spec: DatasetSpec, inputs: NDArray[np.uint8], predictions: NDArray[np.uint8]
     ) -> NDArray[np.bool_] | None:
-        """Whether predictions answer their puzzles by the rules alone, without a label, bool [N]; tokens uint8 [N, S].
+        """Return whether predictions are answers by the rules alone, without labels, bool [N]; tokens uint8 [N, S].
 
-        Default: None, there are no rules but the label.
+        Default: None, no rules.
         """
         return None
 
     def cost(self, spec: DatasetSpec) -> Cost:
-        """What a build would take; sources may have placeholders for digests and names.
+        """Return the cost of a build; sources may have placeholders for digests and names.
 
-        Default: of base puzzles with one example each, all training puzzles with as many augmentations.
+        Default: base puzzles with one example each, and the same number of augmentations for all training puzzles.
         """
         puzzles: dict[Split, int] = {
             "train": spec.size or 0,
@@ -370,34 +370,34 @@ class Kind(ABC):
     def identifier_names(
         self, groups: Groups, facts: Mapping[str, Sequence[Any]], elements: NDArray[np.int64], count: int
     ) -> list[str]:
-        """Name of every puzzle identifier in the published layout; empty where there are no names.
+        """Return the name of every puzzle identifier in the published layout; empty if there are no names.
 
-        Default: identifiers are numbers only.
+        Default: no names.
 
         Args:
-            groups: Groups of the training split, without their cells.
+            groups: Groups of the training split, without cells.
             facts: The other columns of the catalog's table `puzzles`.
             elements: Symmetry of each augmentation of each group.
-            count: Identifiers of the dataset.
+            count: Number of identifiers of the dataset.
         """
         return []
 
     def test_puzzles(
         self, facts: Mapping[str, Sequence[Any]], originals: Iterator[tuple[NDArray[Any], NDArray[Any]]]
     ) -> dict[str, Any]:
-        """Content of the published layout's test_puzzles.json; empty where it has none.
+        """Return the content of the published layout's test_puzzles.json; empty if the layout has none.
 
-        Default: the published layout has no such file for this kind.
+        Default: empty.
 
         Args:
             facts: Columns of the catalog's table `puzzles` for the test split.
-            originals: Inputs and labels [E, S] of the examples of each group, read when they are asked for.
+            originals: Inputs and labels [E, S] of the examples of each group, read lazily.
         """
         return {}
 
 
 def named_problems(split: str, what: str, positions: NDArray[np.int64], problem: str) -> list[str]:
-    """A line for each of the first few, and one for how many more there are."""
+    """Return a line for each of the first positions, and one with the number of further ones."""
     lines = [f"{split} {what} {position}: {problem}" for position in positions[:PROBLEMS_SHOWN].tolist()]
     if len(positions) > PROBLEMS_SHOWN:
         lines.append(f"{split}: {len(positions) - PROBLEMS_SHOWN:,} more {what}s: {problem.split(' ', 1)[1]}")

@@ -1,4 +1,4 @@
-"""Candidate puzzles for the choice of a dataset."""
+"""Candidate puzzles of a dataset, and their cache."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _FACT = "fact_"
 
 @dataclass(frozen=True)
 class Candidates:
-    """Valid puzzles with what a choice needs to know. N of S cells.
+    """N valid puzzles of S cells, with the information to choose among them.
 
     Attributes:
         inputs: Tokens, uint8 [N, S].
         labels: Tokens, uint8 [N, S].
-        source_rows: Where each is in its source, int64 [N].
-        hashes: Of the canonical forms, text [N].
-        automorphisms: Symmetries that map each puzzle to itself, int64 [N].
-        facts: Columns of the catalog, each of N.
+        source_rows: Row of each puzzle in its source, int64 [N].
+        hashes: Hashes of the canonical forms, text [N].
+        automorphisms: Number of symmetries that map each puzzle to itself, int64 [N].
+        facts: Columns of the catalog, each of length N.
     """
 
     inputs: NDArray[np.uint8]
@@ -43,7 +43,7 @@ class Candidates:
         return len(self.inputs)
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """All arrays by name, facts as `fact_...`."""
+        """Return all arrays by name, facts as `fact_...`."""
         return {
             "inputs": self.inputs,
             "labels": self.labels,
@@ -55,7 +55,7 @@ class Candidates:
 
     @staticmethod
     def of_columns(columns: Mapping[str, NDArray[Any]]) -> Candidates:
-        """Inverse of `columns`."""
+        """Return candidates from arrays by name, the inverse of `columns`."""
         return Candidates(
             inputs=columns["inputs"],
             labels=columns["labels"],
@@ -68,7 +68,7 @@ class Candidates:
         )
 
     def take(self, positions: NDArray[np.int64] | list[int]) -> Candidates:
-        """Those at the positions `positions`."""
+        """Return the candidates at `positions`."""
         return Candidates(
             inputs=self.inputs[positions],
             labels=self.labels[positions],
@@ -80,7 +80,7 @@ class Candidates:
 
     @staticmethod
     def concatenate(parts: list[Candidates]) -> Candidates:
-        """All of `parts` in order."""
+        """Return all candidates of `parts` in order."""
         return Candidates(
             inputs=np.concatenate([part.inputs for part in parts]),
             labels=np.concatenate([part.labels for part in parts]),
@@ -96,11 +96,11 @@ _DIGEST_BYTES = 32
 
 
 def cache_folder(folder: Path, *generator: object) -> Path:
-    """Where the candidates of one generator are cached.
+    """Return the cache folder for the candidates of one generator.
 
     Args:
-        folder: For all generators.
-        generator: JSON values that say which one, with everything that its candidates depend on.
+        folder: Cache folder of all generators.
+        generator: JSON values that identify the generator, with everything that its candidates depend on.
     """
     return folder / hashlib.sha256(canonical_json([BUILDER_VERSION, *generator])).hexdigest()[:16]
 
@@ -108,7 +108,7 @@ def cache_folder(folder: Path, *generator: object) -> Path:
 def cached_block(
     make: Callable[[int, tuple[int, int]], Candidates], folder: Path, stream: int, block: int
 ) -> Candidates:
-    """The candidates from `block * BLOCK_CANDIDATES` on of a stream, read if they are there, else made and written."""
+    """Return the candidates of a stream from `block * BLOCK_CANDIDATES` on, from the cache, or make and cache them."""
     bounds = block * BLOCK_CANDIDATES, (block + 1) * BLOCK_CANDIDATES
     path = folder / f"{stream}-{block:08d}.block"
     found = _read(path, bounds)
@@ -116,7 +116,7 @@ def cached_block(
         found = make(stream, bounds)
         with contextlib.suppress(OSError):  # only time is lost
             folder.mkdir(parents=True, exist_ok=True)
-            for left in folder.glob(f".tmp-*-{path.name}"):  # by a killed build
+            for left in folder.glob(f".tmp-*-{path.name}"):  # of a killed build
                 left.unlink(missing_ok=True)
             write_bytes(path, _to_bytes(found))
     return found
@@ -130,7 +130,7 @@ def _to_bytes(candidates: Candidates) -> bytes:
 
 
 def _read(path: Path, bounds: tuple[int, int]) -> Candidates | None:
-    """The block of a file; None if there is none, a damaged one, or another one in it."""
+    """Return the block in a file; None if the file is missing, damaged, or has another block."""
     try:
         content = path.read_bytes()
     except OSError:
@@ -141,6 +141,6 @@ def _read(path: Path, bounds: tuple[int, int]) -> Candidates | None:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             found = Candidates.of_columns({name: file[name] for name in file.files})
-    except (ValueError, KeyError):  # whole, but not what is written today
+    except (ValueError, KeyError):  # intact, but of an older format
         return None
     return found if np.array_equal(found.source_rows, np.arange(*bounds)) else None

@@ -1,11 +1,11 @@
-"""Choose the puzzles of each split from streams of candidates, never two of one symmetry class.
+"""Choose the puzzles of each split from streams of candidates, at most one per symmetry class.
 
-Test puzzles are chosen first, then validation, then training. So nothing that is trained on is equivalent to
-anything held out, and for the same held-out sizes a smaller training set is the beginning of a larger one.
+Test puzzles are chosen first, then validation, then training. So no training puzzle is equivalent to a held-out
+puzzle, and for the same held-out sizes a smaller training set is a prefix of a larger one.
 
-Candidates come from a generator (each split has a stream of its own) or from a file (brought into a keyed
-order once; the splits that read it take from it one after the other). Which puzzles are chosen depends on
-neither the engine nor the size of chunks. ARC tasks are chosen in `kinds.arc.choose`.
+Candidates come from a generator (each split has its own stream) or from a file (put into a keyed order once; the
+splits that read it take rows one split after another). The choice does not depend on the engine or the chunk size.
+ARC tasks are chosen in `kinds.arc.choose`.
 """
 
 from __future__ import annotations
@@ -60,11 +60,11 @@ _NUMBERS = re.compile(r"\S+:\d+|\d[\d,]*")
 
 
 def shares_of(count: int, wanted: Mapping[Split, int | None]) -> dict[Split, int] | None:
-    """Sizes of the splits that some puzzles suffice for, in the proportions that were wanted; None if there are none.
+    """Return split sizes for which this many puzzles suffice, in the requested proportions; None if impossible.
 
     Args:
-        count: Different puzzles.
-        wanted: Sizes; None is all that are left.
+        count: Number of different puzzles.
+        wanted: Requested sizes; None takes all remaining puzzles.
     """
     splits: list[Split] = [split for split in SIZE_OPTIONS if wanted.get(split, 0) != 0]
     total = sum(max(count, 1) if wanted[split] is None else wanted[split] or 0 for split in splits)
@@ -78,7 +78,7 @@ def shares_of(count: int, wanted: Mapping[Split, int | None]) -> dict[Split, int
 
 
 def said_of_rejects(rejects: Sequence[Reject], noun: str = "row") -> str:
-    """How many rows were left out, by reason; nothing if there are none."""
+    """Describe the number of rejected rows, by reason; empty if there are none."""
     if not rejects:
         return ""
     by_reason: dict[str, list[str]] = {}
@@ -101,7 +101,7 @@ R = TypeVar("R", bound=SourceRows)
 
 
 class Stream(Protocol):
-    """Candidates in an order of their own."""
+    """A sequence of candidates."""
 
     name: str
     """What the catalog says they come from."""
@@ -112,28 +112,28 @@ class Stream(Protocol):
 
     @property
     def left(self) -> int | None:
-        """Candidates that it still has at most; None where it has no end."""
+        """Maximum number of remaining candidates; None if the stream has no end."""
         ...
 
     def next_chunk(
         self, split: Split, count: int, made: Callable[[int], None], *, brief: bool
     ) -> Checked | None:
-        """About `count` valid candidates and the rows that are none; None when there are no more.
+        """Return about `count` valid candidates and the rejected rows; None if the stream is exhausted.
 
-        Of a stream that ends at most `count`. `made` is told how many more there are, as they come. `brief`: as for
-        `Engine.run`, if the stream is not slow.
+        A finite stream returns at most `count`. `made` receives the number of new candidates as they come. `brief`: as
+        for `Engine.run`, if the stream is not slow.
         """
         ...
 
 
 class TooFewError(SpecError):
-    """A stream has fewer usable puzzles than were asked for.
+    """A stream has fewer usable puzzles than requested.
 
     Args:
         text: The message.
-        stream: Which.
-        found: Puzzles that may be asked for of this split instead; 0 where that is not known.
-        split: Which split.
+        stream: The stream.
+        found: Number of puzzles that can be requested for this split instead; 0 if unknown.
+        split: The split.
     """
 
     def __init__(self, text: str, stream: Stream, found: int = 0, split: Split = "train") -> None:
@@ -143,13 +143,13 @@ class TooFewError(SpecError):
 
 
 class GeneratedStream:
-    """Candidates from a generator. Puzzle i of a stream depends on the seed, the stream and i alone.
+    """Candidates from a generator. Puzzle i of a stream depends only on the seed, the stream and i.
 
     Args:
         make: `make(stream, (start, stop))` makes the puzzles of these numbers; picklable.
-        engine: Runs it.
-        smallest: Puzzles of one task at least.
-        cache: Folder for the candidates of a generator that is slow; None where they are made again.
+        engine: Runs `make`.
+        smallest: Minimum number of puzzles of one task.
+        cache: Cache folder for the candidates of a slow generator; None to make them again each time.
     """
 
     name = "generated"
@@ -171,7 +171,7 @@ class GeneratedStream:
     def next_chunk(
         self, split: Split, count: int, made: Callable[[int], None], *, brief: bool
     ) -> Checked | None:
-        """The next puzzles of the split's stream; of a slow generator, whole blocks."""
+        """Return the next puzzles of the split's stream; a slow generator gives whole blocks."""
         first = self._next.get(split, 0)
 
         def done(candidates: Candidates) -> None:
@@ -195,12 +195,12 @@ class FileStream(Generic[R]):
     """Candidates from the rows of a file, in an order keyed by the seed.
 
     Args:
-        name: What the catalog says.
-        shown: What messages say.
-        check: `check(rows)` looks at some of the rows; picklable.
-        rows: Those of the file.
-        order: Positions of the rows that may be taken, in order.
-        engine: Runs it.
+        name: Name of the source in the catalog.
+        shown: Name of the source in messages.
+        check: `check(rows)` checks some of the rows; picklable.
+        rows: Rows of the file.
+        order: Positions of the usable rows, in order.
+        engine: Runs `check`.
     """
 
     ends = True
@@ -220,13 +220,13 @@ class FileStream(Generic[R]):
 
     @property
     def left(self) -> int | None:
-        """Rows that were not taken yet."""
+        """Number of rows not taken yet."""
         return len(self._order) - self._next
 
     def next_chunk(
         self, split: Split, count: int, made: Callable[[int], None], *, brief: bool
     ) -> Checked | None:
-        """The next rows, checked."""
+        """Return the next rows, checked."""
         taken = self._order[self._next : self._next + count]
         self._next += len(taken)
         if not len(taken):
@@ -239,7 +239,7 @@ class FileStream(Generic[R]):
 
 
 def keyed_order(seed: int, count: int) -> NDArray[np.int64]:
-    """The order in which the rows of a file are taken."""
+    """Return the keyed order in which the rows of a file are taken."""
     if count <= FEW_ROWS:
         return shuffled(seed, Purpose.SELECT, 0, 0, count)
     from trm_data.seeds import kernels as seeds_kernels
@@ -248,13 +248,13 @@ def keyed_order(seed: int, count: int) -> NDArray[np.int64]:
 
 
 def one_bucket(candidates: Candidates) -> NDArray[np.int64]:
-    """Every candidate fits, in the one bucket there is."""
+    """Put every candidate into a single bucket."""
     return np.zeros(len(candidates), np.int64)
 
 
 @dataclass
 class _Likely:
-    """Progress that is told of candidates as they are made; most of them will be chosen, at most `left`."""
+    """Progress of candidates as they are made; most will be chosen, so at most `left` are counted."""
 
     progress: Progress
     left: int
@@ -267,16 +267,16 @@ class _Likely:
 
 
 class Chooser:
-    """A choice of puzzles from streams, which remembers the symmetry classes that are taken.
+    """Chooses puzzles from streams, and remembers the symmetry classes already taken.
 
     Args:
-        spec: What is built.
-        progress: Told of every split.
-        bucket: For each candidate the bucket it belongs to, -1 where it does not fit.
-        num_buckets: Every split takes as many puzzles from each bucket, in turn.
+        spec: Specification of the dataset.
+        progress: Shows the progress of every split.
+        bucket: Returns the bucket of each candidate, -1 if it does not fit.
+        num_buckets: Number of buckets; every split takes equally many puzzles from each, in turn.
         selective: Whether most candidates may not fit.
-        names: What each bucket holds, for messages.
-        advice: What else a user can do where there are too few.
+        names: Description of each bucket, for messages.
+        advice: Further hint for the user if there are too few puzzles.
     """
 
     def __init__(
@@ -304,7 +304,7 @@ class Chooser:
         self._different: dict[str, int] = {}
 
     def reject(self, rejects: list[Reject]) -> None:
-        """Stop the build at the first bad row, or note them all, as the specification says."""
+        """Stop the build at the first bad row, or record all of them, as specified."""
         if rejects and self._spec.on_bad_row == "stop":
             first = min(rejects, key=lambda reject: reject.line)
             raise BadRowError(first.file, first.line, f"{first.reason} (--on-bad-row skip skips it)")
@@ -316,12 +316,12 @@ class Chooser:
         test: Stream,
         make_groups: MakeGroups,
     ) -> Selection:
-        """The puzzles of every split, in memory.
+        """Return the puzzles of every split, in memory.
 
         Args:
-            main: Where training and validation puzzles come from.
-            test: Where test puzzles come from; it may be `main`.
-            make_groups: Makes the groups of a split from what was chosen for it.
+            main: Stream of training and validation puzzles.
+            test: Stream of test puzzles; may be `main`.
+            make_groups: Makes the groups of a split from its chosen puzzles.
         """
         wanted: dict[Split, tuple[Stream, int | None]] = {
             "train": (main, self._spec.size),
@@ -346,7 +346,7 @@ class Chooser:
         return Selection(ordered, self.sources, self.rejects)
 
     def _take(self, stream: Stream, count: int | None, split: Split) -> Candidates:
-        """The next `count` usable puzzles of a stream, all that are left if None."""
+        """Return the next `count` usable puzzles of a stream, or all remaining ones if None."""
         wanted_all = count is None
         if count is None:
             count = stream.left or 0
@@ -392,7 +392,7 @@ class Chooser:
         )
 
     def _enough(self, error: TooFewError, wanted: Mapping[Split, int | None]) -> str:
-        """How many different puzzles a stream that has ended has, and sizes that are possible."""
+        """Return the number of different puzzles of an exhausted stream, and possible sizes, for the message."""
         stream = error.stream
         if not stream.ends:
             return f"; ask for fewer{f' ({SIZE_OPTIONS[error.split]} {error.found})' if error.found else ''}"
@@ -410,7 +410,7 @@ class Chooser:
         return f"{counted}; for example {options}"
 
     def _usable(self, chunk: Candidates, stream: Stream, quotas: list[int]) -> list[list[int]]:
-        """Positions of the first candidates that fit and whose class is new, by bucket; lowers the quotas."""
+        """Return the positions of the first candidates that fit and have a new class, by bucket; reduce the quotas."""
         found: list[list[int]] = [[] for _ in quotas]
         buckets = self._bucket(chunk).tolist()
         holder = self._holders.setdefault(stream.shown, len(self._holders)) << ROW_BITS
@@ -430,12 +430,12 @@ class Chooser:
         return found
 
     def _shown(self, holder: int) -> str:
-        """Where the holder of a class is."""
+        """Return the location of the puzzle that holds a class."""
         return f"{list(self._holders)[holder >> ROW_BITS]}:{holder & ((1 << ROW_BITS) - 1)}"
 
 
 def interleaved(buckets: list[Candidates]) -> Candidates:
-    """The first of every bucket, then the second of every bucket, and so on."""
+    """Return the first candidate of every bucket, then the second of every bucket, and so on."""
     if len(buckets) == 1:
         return buckets[0]
     places = np.concatenate([np.arange(len(bucket)) for bucket in buckets])
@@ -449,12 +449,12 @@ def chosen_groups(
     augmentations: Augmentations,
     facts: Mapping[str, Any],
 ) -> Groups:
-    """Groups of one example each, keyed by their place in the split, all with the blank identifier.
+    """Return groups of one example each, keyed by their position in the split, all with the blank identifier.
 
     Args:
         chosen: The puzzles.
-        stream: Where they come from.
-        augmentations: Of each.
+        stream: Their source.
+        augmentations: Augmentations of each puzzle.
         facts: Columns of the catalog.
     """
     count = len(chosen)

@@ -1,6 +1,6 @@
 """Command-line fields of every `trm-data build`; kinds derive their own (`kinds/<kind>/options.py`).
 
-Imported for `--help`, so nothing heavy is imported here, nor where a kind derives from it.
+This module is imported for `--help`, so neither it nor the modules that derive from it import anything heavy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NO_DEFAULT_SHOWN: dict[str, Any] = {"help_behavior_hint": ""}
 
 @dataclass(frozen=True, kw_only=True)
 class BuildFields:
-    """What every kind of build has."""
+    """Fields of every kind of build."""
 
     kind_name: ClassVar[str] = ""
     """The kind that is built, where the class says it."""
@@ -52,11 +52,11 @@ class BuildFields:
     """No progress."""
 
     def request(self) -> BuildRequest:
-        """What is asked for."""
+        """Return the build request."""
         raise NotImplementedError
 
     def ask(self, **others: Any) -> BuildRequest:
-        """The request for these fields, with other values than typed for some."""
+        """Return the request for these fields, with `others` replacing some values."""
         from trm_data.request import BuildRequest
 
         names = {field.name for field in fields(self)}.intersection(
@@ -67,7 +67,7 @@ class BuildFields:
 
 @dataclass(frozen=True, kw_only=True)
 class PuzzleFields(BuildFields):
-    """What builds of single puzzles have, whose splits are chosen by number."""
+    """Fields of builds from single puzzles, whose splits are chosen by number."""
 
     generated_test_size: ClassVar[int] = 1000
     generated_val_size: ClassVar[int] = 200
@@ -98,14 +98,14 @@ class PuzzleFields(BuildFields):
     def make_request(
         self, kind: str, options: Options, allowed: tuple[str, ...], *, aug: int | None = None, hub: str = ""
     ) -> BuildRequest:
-        """The request for these fields.
+        """Return the request for these fields.
 
         Args:
-            kind: What is built.
-            options: What only this kind has.
-            allowed: Kinds of source that it can be built from.
-            aug: Augmentations, where they are not as typed.
-            hub: Repository that `hf` means; the default of the hub's source if empty.
+            kind: Kind of the dataset.
+            options: Options specific to this kind.
+            allowed: Kinds of source allowed for it.
+            aug: Number of augmentations, if it differs from the field.
+            hub: Repository for the source `hf`; the hub's default if empty.
         """
         source, test_source = self.sources(allowed, hub)
         generated = source.kind == "generated"
@@ -133,7 +133,7 @@ class PuzzleFields(BuildFields):
         )
 
     def sources(self, allowed: tuple[str, ...], hub: str = "") -> tuple[SourceRef, SourceRef | None]:
-        """Where puzzles come from, and where test puzzles do if elsewhere."""
+        """Return the source of the puzzles, and of the test puzzles if it differs."""
         from trm_data.errors import without_credentials
         from trm_data.sources.base import FILES, SourceRef, parse_source
 
@@ -186,7 +186,7 @@ class BuildOwn(PuzzleFields):
 
 
 def parse_shape(option: str, text: str, what: str) -> tuple[int, int]:
-    """Two numbers from `RxC`."""
+    """Parse two numbers from `RxC`."""
     rows, separator, columns = text.partition("x")
     numbers = text.isascii() and rows.isdecimal() and columns.isdecimal() and len(text) < 10
     if not (separator and numbers):
@@ -195,7 +195,7 @@ def parse_shape(option: str, text: str, what: str) -> tuple[int, int]:
 
 
 def parse_range(option: str, text: str) -> tuple[float, float]:
-    """Two shares from `LOW-HIGH`."""
+    """Parse two shares from `LOW-HIGH`."""
     low, _, high = text.partition("-")
     try:
         return float(low), float(high)

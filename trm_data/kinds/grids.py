@@ -22,16 +22,16 @@ from trm_data.symmetry.grid import GridAugmenter, distinct_dihedral_ks, grid_ele
 
 
 class GridKind(Kind):
-    """A kind whose puzzles are one grid each; mazes and users' tables derive from it."""
+    """A kind whose puzzles are single grids; base class of mazes and users' tables."""
 
     def grid(self, spec: DatasetSpec) -> tuple[int, int]:
-        """Rows and columns."""
+        """Return rows and columns."""
         raise NotImplementedError
 
     def open_stream(
         self, spec: DatasetSpec, source: LocalSource, *, chooser: Chooser, engine: Engine, cache: Path
     ) -> Stream:
-        """Candidates of a source; a file is read whole."""
+        """Open the candidates of a source; a file is read whole."""
         raise NotImplementedError
 
     @override

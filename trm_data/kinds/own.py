@@ -1,7 +1,7 @@
 """Base class for kinds of puzzles from other packages.
 
-Derive from `OwnKind`, name the class as an entry point of the group `trm_data.kinds`, and the kind can be built,
-verified, loaded, mixed and shown like those of this package. docs/own-puzzles.md shows it on an example.
+Derive from `OwnKind` and register the class as an entry point of the group `trm_data.kinds`. Then the kind can be
+built, verified, loaded, mixed and shown like those of this package. docs/own-puzzles.md shows an example.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ MOST_LOOKED_AT = 64
 
 
 class OwnKind(Kind):
-    """A kind of generated puzzles, one grid each. Override what is not marked optional.
+    """A kind of generated puzzles, one grid each. Override all methods not marked optional.
 
     Attributes:
-        name: As the entry point names it.
-        symmetries: Elements of the symmetry group, the identity (0) included; 1 for no augmentations.
-        option_names: Names that `--option NAME=VALUE` may have.
+        name: Name of the entry point.
+        symmetries: Size of the symmetry group, the identity (0) included; 1 for no augmentations.
+        option_names: Allowed names of `--option NAME=VALUE`.
     """
 
     name = ""
@@ -48,34 +48,34 @@ class OwnKind(Kind):
     option_names: tuple[str, ...] = ()
 
     def shape(self, options: OwnOptions) -> tuple[int, int, int]:
-        """Rows and columns of the grid and the number of tokens, PAD (0) included.
+        """Return rows and columns of the grid and the number of tokens, PAD (0) included.
 
         Raises:
-            SpecError: An option that cannot be.
+            SpecError: An option is invalid.
         """
         raise NotImplementedError
 
     def generate(self, options: OwnOptions, draws: WordStream) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-        """One puzzle: tokens of the input and of its label, uint8 [S] each; all random draws from `draws`."""
+        """Return one puzzle: tokens of its input and label, uint8 [S] each; take all random draws from `draws`."""
         raise NotImplementedError
 
     def right(self, options: OwnOptions, puzzle: NDArray[np.uint8], label: NDArray[np.uint8]) -> bool:
-        """Whether a label is the answer of its puzzle."""
+        """Return whether a label is the answer of its puzzle."""
         raise NotImplementedError
 
     def image(self, options: OwnOptions, grid: NDArray[np.uint8], element: int) -> NDArray[np.uint8]:
-        """Optional: the grid [S] under a symmetry, from 0 (which changes nothing) to `symmetries` - 1."""
+        """Optional: return the grid [S] under a symmetry, from 0 (the identity) to `symmetries` - 1."""
         return grid
 
     def canonical(self, options: OwnOptions, grid: NDArray[np.uint8]) -> bytes:
-        """Optional: the same for all images of a grid, so that no two of them are in two splits.
+        """Optional: return bytes that are equal for all images of a grid, so that no two images are in two splits.
 
-        The smallest image; a kind with more than 64 symmetries must say something quicker.
+        Default: the smallest image. A kind with more than 64 symmetries must define a faster rule.
         """
         return min(self.image(options, grid, element).tobytes() for element in range(self.symmetries))
 
     def symbols(self, options: OwnOptions) -> str:
-        """Optional: a character for each token."""
+        """Optional: return a character for each token."""
         return ".123456789abcdefghijklmnopqrstuvwxyz"
 
     @override
@@ -166,11 +166,11 @@ class OwnKind(Kind):
         return Candidates(inputs, labels, np.arange(*bounds), hashes, ones)
 
     def _hash(self, options: OwnOptions, puzzle: NDArray[np.uint8]) -> str:
-        """Name of a puzzle's symmetry class: the same for all images."""
+        """Return the name of a puzzle's symmetry class, which all images share."""
         return hashlib.blake2b(self.canonical(options, puzzle), digest_size=16).hexdigest()
 
     def _distinct_ks(self, spec: DatasetSpec, chosen: Candidates, group: int, aug: int) -> NDArray[np.int32]:
-        """The first k whose images differ from those before."""
+        """Return the first k whose images differ from all earlier ones."""
         options = _options(spec)
         seen: set[bytes] = set()
         distinct: list[int] = []
@@ -190,7 +190,7 @@ class OwnKind(Kind):
 
 
 class _OwnAugmenter:
-    """Rows of an own kind, by its `image`."""
+    """Augmenter of another package's kind, which uses its `image`."""
 
     def __init__(self, kind: OwnKind, spec: DatasetSpec, groups: Groups) -> None:
         self._kind, self._spec, self._groups = kind, spec, groups

@@ -1,8 +1,8 @@
 """Registry of the kinds of puzzles: the folders of this package, and entry points of others.
 
 A kind of this package is a folder here whose module `options` has a `KindParts` as `PARTS`. An entry point names such
-parts too, or a class with the methods of `kinds.base.Kind`; its attributes `options_type`, `fields` and `warm` are
-the other parts then, where it has them. Only light modules are imported before a kind itself is asked for.
+parts, or a class with the methods of `kinds.base.Kind`; then the class attributes `options_type`, `fields` and `warm`
+are the other parts, if present. Only light modules are imported until a kind itself is needed.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ ENTRY_POINTS = "trm_data.kinds"
 
 @cache
 def built_in() -> dict[str, KindParts]:
-    """The kinds of this package by name."""
+    """Return the kinds of this package by name."""
     folders = [module.name for module in pkgutil.iter_modules(trm_data.kinds.__path__) if module.ispkg]
     found = [import_module(f"trm_data.kinds.{folder}.options").PARTS for folder in folders]
     return {parts.name: parts for parts in cast(list[KindParts], found)}
 
 
 def own_kind(name: str) -> KindParts | None:
-    """The kind of another package that names it as an entry point; None if there is none."""
+    """Return the kind that another package registers as an entry point; None if there is none."""
     for entry in entry_points(group=ENTRY_POINTS, name=name):
         try:
             given = entry.load()
@@ -61,15 +61,15 @@ def own_kind(name: str) -> KindParts | None:
 
 
 def find_kind(name: str) -> KindParts | None:
-    """The kind of that name; None if there is none."""
+    """Return the kind with this name; None if there is none."""
     return built_in().get(name) or own_kind(name)
 
 
 def load_kind(name: str) -> Kind:
-    """The kind of that name, ready to choose, check and draw puzzles.
+    """Return the implementation of a kind, which can choose, check and draw puzzles.
 
     Raises:
-        SpecError: There is none.
+        SpecError: There is no such kind.
     """
     parts = find_kind(name)
     if parts is None:
@@ -85,25 +85,25 @@ def _no_kind(name: str) -> str:
 
 
 def warm_module(name: str) -> str:
-    """The module that workers import to be ready for a kind; empty if there is none."""
+    """Return the module that workers import to load a kind's kernels; empty if there is none."""
     parts = find_kind(name)
     return "" if parts is None else parts.warm
 
 
 def is_compiled(kind: str) -> bool:
-    """Whether this machine has compiled kernels of a kind before; true of a kind without kernels."""
+    """Return whether this machine has compiled a kind's kernels before; True for a kind without kernels."""
     parts = built_in().get(kind)
     return parts is None or not parts.warm or any(kernel_folder().glob(f"{kind}_*/*.nbi"))
 
 
 def kind_names() -> list[str]:
-    """Every kind that can be built here; imported rows are no such kind."""
+    """Return every kind that can be built here; the kind of imported rows cannot be built."""
     others = sorted({entry.name for entry in entry_points(group=ENTRY_POINTS)})
     return [*(name for name, parts in built_in().items() if parts.fields is not None), *others]
 
 
 def make_fields(kind: str, values: dict[str, object]) -> BuildFields:
-    """The command line of a kind from names and values, as a named dataset's file has them."""
+    """Return the build fields of a kind from names and values, as in the file of a named dataset."""
     from trm_data.kinds.fields import BuildOwn
 
     parts = find_kind(kind)
@@ -121,15 +121,15 @@ def make_fields(kind: str, values: dict[str, object]) -> BuildFields:
 
 
 def import_request(folder: str, name: str | None = None, kind: str | None = None) -> BuildRequest:
-    """What to build of a folder of rows to import.
+    """Return the request to import a folder of rows.
 
     Args:
-        folder: With the files.
-        name: Of the dataset; without one, that of the folder.
-        kind: Whose rules hold for the rows; none for `rows`, without one what the folder says.
+        folder: Folder of the files.
+        name: Name of the dataset; default: the name of the folder.
+        kind: Kind whose rules apply to the rows; `rows` for none; default: as the folder states.
 
     Raises:
-        SourceError: No layout that is known, or files that do not fit each other.
+        SourceError: The layout is unknown, or its files do not match each other.
         SpecError: There is no such kind, or it has no rows of this shape.
     """
     (make,) = (parts.import_request for parts in built_in().values() if parts.import_request is not None)
@@ -137,7 +137,7 @@ def import_request(folder: str, name: str | None = None, kind: str | None = None
 
 
 def options_of_shape(kind: str, rows: int, columns: int, vocabulary_size: int) -> Options:
-    """Options of a kind for rows that were made elsewhere, of a grid and a vocabulary."""
+    """Return options of a kind for imported rows of this grid and vocabulary."""
     parts = find_kind(kind)
     if parts is None:
         raise SpecError(_no_kind(kind))
@@ -148,7 +148,7 @@ def options_of_shape(kind: str, rows: int, columns: int, vocabulary_size: int) -
 
 
 def options_from_json(kind: str, value: dict[str, Any]) -> Options:
-    """Options of a kind as a specification has them."""
+    """Return options of a kind from the JSON of a specification."""
     try:
         return _options_type(kind).from_json(value)
     except (TypeError, KeyError, ValueError, AttributeError) as error:
@@ -156,7 +156,7 @@ def options_from_json(kind: str, value: dict[str, Any]) -> Options:
 
 
 def spec_from_json(value: dict[str, Any]) -> DatasetSpec:
-    """Inverse of `DatasetSpec.to_json`."""
+    """Return a specification from JSON, the inverse of `DatasetSpec.to_json`."""
     try:
         fields = dict(value)
         fields["source"] = SourceSpec(**fields["source"])
@@ -169,33 +169,33 @@ def spec_from_json(value: dict[str, Any]) -> DatasetSpec:
 
 
 def _options_type(kind: str) -> type[Options]:
-    """Of a kind that is not installed, options as text."""
+    """Return the options class of a kind; for a kind that is not installed, options as text."""
     parts = find_kind(kind)
     return OwnOptions if parts is None else parts.options
 
 
 def one_spelling(name: str) -> Sequence[str]:
-    """No other spelling."""
+    """Return no other spelling."""
     return ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class KindParts:
-    """A kind of puzzle.
+    """The parts of a kind of puzzle.
 
     Attributes:
-        name: As specifications and manifests say it; it never changes.
-        implementation: The class with the methods of `kinds.base.Kind`, or `module:class` where it is in this package.
-        options: What only this kind has in a specification.
-        fields: Its command line; None where `trm-data build own` takes options as text.
-        warm: Module that runs the kernels of every build once; workers are forked from a process that imported it.
-        spellings: Gives the ways in which a name of its datasets is written, that of default names first; empty if
-            there is only one, or it has no name for it.
-        shape_options: Gives the options of rows with a grid of R x C cells and a number of tokens, for rows made
-            elsewhere; None where the shape does not say them. Whether they fit is checked afterwards.
-        form_of_rows: Gives these options with what the rows themselves show; None where they show nothing more.
-        import_request: Where its rows are imported: the request for a folder, under a name or its own, by the rules of
-            a kind; None for kinds that are built.
+        name: Name in specifications and manifests; never changes.
+        implementation: The class with the methods of `kinds.base.Kind`, or `module:class` if it is in this package.
+        options: Class of the options specific to this kind in a specification.
+        fields: Its build fields; None if `trm-data build own` takes options as text.
+        warm: Module that runs the kernels of every build once; the forkserver of the workers imports it.
+        spellings: Returns the spellings of a dataset name of this kind, that of default names first; empty if there is
+            only one, or if the name is not of this kind.
+        shape_options: Returns options for imported rows with a grid of R x C cells and a number of tokens; None if the
+            shape does not determine them. The rows are checked against them afterwards.
+        form_of_rows: Completes these options from the rows themselves; None if the rows show nothing more.
+        import_request: For the kind of imported rows: returns the request for a folder, an optional name and an
+            optional kind whose rules apply; None for kinds that are built.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""Rows of groups in their stored order: each original, then its augmentations, each with all its examples.
+"""Rows of groups in stored order: each original, then its augmentations, each with all its examples.
 
-Input: base puzzles and their augmenter. Output: `Rows` for the shard writer, or for `verify` to compare with.
+Input: base puzzles and their augmenter. Output: `Rows` for the shard writer, or for `verify` to compare.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class MadeRows:
 
     Attributes:
         elements: Index of the symmetry of each augmented puzzle, int64 [P].
-        offsets: Translation of each row, uint8 [N, 2]; None where nothing is translated.
+        offsets: Translation of each row, uint8 [N, 2]; None if the kind does not translate.
     """
 
     elements: NDArray[np.int64]
@@ -30,15 +30,15 @@ class MadeRows:
 def make_rows(
     augmenter: Augmenter, groups: Groups, start: int, stop: int, *, first_group: int, identifier_each: bool
 ) -> tuple[Rows, Made]:
-    """All rows of the groups `start` to `stop`.
+    """Return all rows of the groups `start` to `stop`.
 
     Args:
         augmenter: The augmenter of `groups`.
         groups: Base puzzles.
         start: First group, within `groups`.
         stop: Group after the last.
-        first_group: Number that the first of `groups` has in its split.
-        identifier_each: Whether every augmentation has an identifier of its own.
+        first_group: Number of the first of `groups` in its split.
+        identifier_each: Whether every augmentation has its own identifier.
     """
     numbers = groups.numbered(start, stop)
     ks = groups.augmentations.ks(numbers.groups, numbers.augmentations)
@@ -60,7 +60,7 @@ def make_rows(
 
 
 def base_rows(groups: Groups, start: int, stop: int, *, first_group: int) -> Rows:
-    """The base examples themselves, as a virtual dataset stores them."""
+    """Return the base examples themselves, as a virtual dataset stores them."""
     first, last = int(groups.first_examples[start]), int(groups.first_examples[stop])
     examples = groups.examples_per_augmentation[start:stop]
     row_groups = np.repeat(np.arange(start, stop, dtype=np.int64), examples)

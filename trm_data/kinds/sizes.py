@@ -1,4 +1,4 @@
-"""Limits of the numbers that every kind's specification has."""
+"""Limits on the numbers in every kind's specification."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ BRIEF_ROWS = 50_000
 
 
 def is_brief(spec: DatasetSpec, left: int | None) -> bool:
-    """Whether a dataset is so small that no worker is started for it.
+    """Return whether a dataset is so small that no worker is started for it.
 
     Args:
         spec: A specification.
-        left: Puzzles that its source has at most; None where that has no end.
+        left: Maximum number of puzzles of its source; None if it has no end.
     """
     counts = [left if count is None else count for count in (spec.size, spec.val_size, spec.test_size)]
     each = 1 if spec.augment == "virtual" else spec.aug + 1
@@ -25,15 +25,15 @@ def is_brief(spec: DatasetSpec, left: int | None) -> bool:
 
 
 def puzzles_asked(spec: DatasetSpec) -> int:
-    """Base puzzles of all splits; a split that takes all there are counts as none."""
+    """Return the requested base puzzles of all splits; a split that takes all puzzles counts as 0."""
     return (spec.size or 0) + (spec.val_size or 0) + (spec.test_size or 0)
 
 
 def check_total(count: int) -> None:
-    """Refuse more base puzzles than a build holds in memory.
+    """Raise SpecError for more base puzzles than a build holds in memory.
 
     Args:
-        count: Of all splits.
+        count: Number of base puzzles of all splits.
     """
     if count > MOST_PUZZLES:
         raise SpecError(
@@ -43,12 +43,12 @@ def check_total(count: int) -> None:
 
 
 def check_sizes(spec: DatasetSpec, most_augmentations: int, what: str) -> None:
-    """Refuse sizes, augmentations and seeds that cannot be.
+    """Raise SpecError for invalid sizes, augmentations and seeds.
 
     Args:
         spec: A specification.
-        most_augmentations: Augmentations that a puzzle has besides the original.
-        what: Which puzzles have them, for the message.
+        most_augmentations: Number of augmentations of a puzzle besides the original.
+        what: Description of these puzzles, for the message.
     """
     if spec.size is not None and spec.size < 1:
         raise SpecError(f"--size {spec.size}: expected at least 1")

@@ -1,14 +1,14 @@
 """Vectors of machine words (SIMD) in compiled kernels.
 
-Numba has no such type, and a loop that its compiler vectorises goes through memory at every step. A `Vector` lives in
-registers; `&`, `|`, `^`, `~`, `<<`, `>>`, `+` and `-` take two of the same type, or one and, on its right, a number for
-all lanes. Lanes are unsigned, as numpy's words are; a shift by all bits of a lane or more is undefined, as in C.
-LLVM chooses the instructions, so the same code runs, slower, where registers are narrow.
+Numba has no such type, and loops vectorized by its compiler go through memory at every step. A `Vector` lives in
+registers. `&`, `|`, `^`, `~`, `<<`, `>>`, `+` and `-` take two vectors of the same type, or a vector and, on its
+right, a number for all lanes. Lanes are unsigned, like numpy's words; a shift by at least the bits of a lane is
+undefined, as in C. LLVM chooses the instructions, so the code also runs, more slowly, on narrow registers.
 Neighbours: `solve.nine` has the digits of a Sudoku in the lanes, `generate.boards` the rows of a maze.
 """
 
 # pyright: basic, reportGeneralTypeIssues=false
-# (numba decides the types of intrinsics)
+# (numba infers the types of intrinsics)
 from __future__ import annotations
 
 import operator
@@ -46,12 +46,12 @@ class _VectorModel(models.PrimitiveModel):
 
 
 def zeros(vector: Vector) -> ir.Constant:
-    """The vector whose lanes are 0."""
+    """Return the vector of zeros."""
     return ir.Constant(vector.llvm, None)
 
 
 def spread(builder: Any, vector: Vector, number: Any) -> Any:
-    """The vector whose lanes are all the low bits of an integer, which has 64 bits or those of a lane."""
+    """Return the vector with all lanes equal to an integer, which has 64 bits or those of a lane."""
     lane = number if number.type == vector.word else builder.trunc(number, vector.word)
     first = builder.insert_element(zeros(vector), lane, ir.Constant(ir.IntType(32), 0))
     return builder.shuffle_vector(
@@ -67,12 +67,12 @@ def over_lanes(builder: Any, name: str, vector: Vector, value: Any, result: Any)
 
 
 def widened(builder: Any, number: Any) -> Any:
-    """A number of at most 64 bits as one of 64."""
+    """Extend a number of at most 64 bits to 64 bits."""
     return number if number.type.width == 64 else builder.zext(number, ir.IntType(64))
 
 
 def _give(sign: Callable[..., Any], generate: str) -> None:
-    """Let an operator of Python take vectors, and be an instruction of LLVM."""
+    """Make a Python operator accept vectors, as an LLVM instruction."""
 
     def type_operator(context: Any) -> Any:
         def typed(left: Any, right: Any) -> Any:
@@ -116,13 +116,13 @@ def _invert(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
 
 
 def _flags(builder: Any, flags: Any, lanes: int) -> Any:
-    """A bit for each lane, as a number of 64 bits."""
+    """Return a bit for each lane, as a 64-bit number."""
     return widened(builder, builder.bitcast(flags, ir.IntType(lanes)))
 
 
 @intrinsic
 def empty_lanes(typing_context: Any, vector: Any) -> Any:
-    """A bit for each lane, set where it is 0."""
+    """Return a bit for each lane, set if the lane is 0."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         empty = builder.icmp_unsigned("==", arguments[0], zeros(vector))
@@ -133,7 +133,7 @@ def empty_lanes(typing_context: Any, vector: Any) -> Any:
 
 @intrinsic
 def any_bit(typing_context: Any, vector: Any) -> Any:
-    """Whether any lane has any bit."""
+    """Return whether any bit is set in any lane."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         met = over_lanes(builder, "vector.reduce.or", vector, arguments[0], vector.word)
@@ -144,7 +144,7 @@ def any_bit(typing_context: Any, vector: Any) -> Any:
 
 @intrinsic
 def lanes_with_all(typing_context: Any, vector: Any, bits: Any) -> Any:
-    """Those bits in the lanes that have all of them, 0 in the others."""
+    """Return these bits in the lanes that have all of them, 0 in the other lanes."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         wanted = spread(builder, vector, arguments[1])
@@ -156,7 +156,7 @@ def lanes_with_all(typing_context: Any, vector: Any, bits: Any) -> Any:
 
 @intrinsic
 def larger_lanes(typing_context: Any, vector: Any, number: Any) -> Any:
-    """The lanes that hold more than a number, as unsigned numbers; 0 in the others."""
+    """Return the lanes greater than a number (unsigned), 0 in the other lanes."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         more = builder.icmp_unsigned(">", arguments[0], spread(builder, vector, arguments[1]))
@@ -167,7 +167,7 @@ def larger_lanes(typing_context: Any, vector: Any, number: Any) -> Any:
 
 @intrinsic
 def lane_of_smallest(typing_context: Any, vector: Any) -> Any:
-    """The first lane that holds the smallest number other than 0; 0 if all are 0."""
+    """Return the first lane with the smallest nonzero number; 0 if all are 0."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         one = ir.Constant(vector.llvm, [1] * vector.lanes)

@@ -23,7 +23,7 @@ _MIX_B = 0x94D049BB133111EB
 
 
 class Purpose(enum.IntEnum):
-    """What a draw is for: half of the Philox key. A value is never reused for something else."""
+    """Purpose of a draw: half of the Philox key. A value is never reused for another purpose."""
 
     SELECT = 1
     GENERATE = 2
@@ -38,7 +38,7 @@ class Purpose(enum.IntEnum):
 
 
 def check_word(name: str, value: int) -> int:
-    """Return `value` as an int if it is an unsigned 64-bit integer."""
+    """Check that `value` is an unsigned 64-bit integer; return it as an int."""
     value = int(value)
     if not 0 <= value <= _MASK:
         raise ValueError(f"{name}: got {value}; expected 0 to 2**64 - 1")
@@ -58,7 +58,7 @@ def philox_words(seed: int, purpose: int, puzzle: int, augmentation: int, count:
 
 
 class WordStream:
-    """The words of one draw, one after another, without an end (until the block number wraps)."""
+    """The words of one draw, one after another, endless until the block number wraps."""
 
     def __init__(self, seed: int, purpose: int, puzzle: int, augmentation: int) -> None:
         key = np.array([check_word("seed", seed), check_word("purpose", purpose)], dtype=np.uint64)
@@ -104,9 +104,9 @@ def feistel_keys(seed: int, purpose: int, a: int) -> NDArray[np.uint64]:
 def feistel(keys: NDArray[np.uint64], index: int, size: int) -> int:
     """Return the image of `index` under a keyed bijection of [0, size), 1 <= size <= 2**63.
 
-    A Feistel network on the bits of size - 1 (at least two), whose two parts are changed in turn; images
-    that fall outside are mapped again (cycle walking, fewer than two rounds on average, as the network's
-    domain is less than twice `size` from size 3 on). It spreads well; it is no cipher.
+    A Feistel network on the bits of size - 1 (at least two), whose two halves are changed in turn. Images outside the
+    range are mapped again (cycle walking, fewer than two rounds on average, because the network's domain is less than
+    twice `size` from size 3 on). It mixes well, but it is not a cipher.
     """
     width = max(2, (size - 1).bit_length())
     low_bits = width // 2

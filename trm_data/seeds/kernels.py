@@ -2,14 +2,14 @@
 
 Input and output: as in `seeds`; the `next_*` and `*_at` functions read a `stream`, a uint64[STREAM_WORDS] array that
 holds key, counter, the words of the current blocks and the place in them.
-Neighbours: used by every kernel that draws, by `kinds.sudoku.choose` and by `loader.plan`.
+Neighbours: used by every kernel with random draws, by `kinds.sudoku.choose` and by `loader.plan`.
 
-Everything is unsigned: numba turns a mixture of uint64 and int64 into float64, so counts and shifts are
-converted where they meet a word.
+Everything is unsigned: numba converts a mix of uint64 and int64 to float64, so counts and shifts are
+converted before they meet a word.
 """
 
 # pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false
-# (numba decides the types of kernels; their annotations are for readers)
+# (numba infers the types of kernels; their annotations are for readers)
 from __future__ import annotations
 
 from typing import Any
@@ -40,7 +40,7 @@ _U27, _U30, _U31 = np.uint64(27), np.uint64(30), np.uint64(31)
 
 @intrinsic
 def _product(typing_context: Any, left: Any, right: Any) -> Any:
-    """The upper and the lower 64 bits of the product of two words, from one multiplication."""
+    """Return the upper and the lower 64 bits of the product of two words, from one multiplication."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         wide, word = ir.IntType(128), ir.IntType(64)
@@ -53,7 +53,7 @@ def _product(typing_context: Any, left: Any, right: Any) -> Any:
 
 @intrinsic
 def lowest_bit(typing_context: Any, word: Any) -> Any:
-    """The number of the lowest set bit of a word that is not 0, as uint64."""
+    """Return the index of the lowest set bit of a nonzero word, as uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
@@ -63,7 +63,7 @@ def lowest_bit(typing_context: Any, word: Any) -> Any:
 
 @intrinsic
 def zeros_above(typing_context: Any, word: Any) -> Any:
-    """How many bits of a word are above its highest set one, as uint64; 64 of 0."""
+    """Return the number of zero bits above the highest set bit of a word, as uint64; 64 for 0."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
@@ -73,7 +73,7 @@ def zeros_above(typing_context: Any, word: Any) -> Any:
 
 @intrinsic
 def count_bits(typing_context: Any, word: Any) -> Any:
-    """The number of set bits of a word, as uint64."""
+    """Return the number of set bits of a word, as uint64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
@@ -128,9 +128,9 @@ def _next_blocks(stream: NDArray[np.uint64]) -> None:
 
 @kernel(forceinline=True)
 def place_of(stream: NDArray[np.uint64]) -> np.uint64:
-    """The place of a stream, for `word_at` and `bounded_at`; `leave_at` puts it back.
+    """Return the position of a stream, for `word_at` and `bounded_at`; `leave_at` stores it.
 
-    Between the two it is in a register: no word waits until the place of the one before is stored.
+    In between it is in a register, so no word waits for the store of the previous position.
     """
     return stream[_PLACE]
 
@@ -143,7 +143,7 @@ def leave_at(stream: NDArray[np.uint64], place: np.uint64) -> None:
 
 @kernel(forceinline=True)
 def word_at(stream: NDArray[np.uint64], place: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Return the word of a stream at a place, and the place after it."""
+    """Return the word of a stream at a position, and the next position."""
     if place == _READY:
         _next_blocks(stream)
         place = U0
@@ -152,10 +152,10 @@ def word_at(stream: NDArray[np.uint64], place: np.uint64) -> tuple[np.uint64, np
 
 @kernel(forceinline=True)
 def bounded_at(stream: NDArray[np.uint64], place: np.uint64, bound: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Return an unbiased integer in [0, bound) from a place on, and the place after it; `bound` is at least 1."""
+    """Return an unbiased integer in [0, bound) from a position on, and the next position; `bound` is at least 1."""
     word, place = word_at(stream, place)
     high, low = _product(word, bound)
-    if low < bound:  # only then can the word be one to reject: the division is rare
+    if low < bound:  # the word can only be rejected in this case, so the division is rare
         threshold = (U0 - bound) % bound
         while low < threshold:
             word, place = word_at(stream, place)
@@ -181,7 +181,7 @@ def next_bounded(stream: NDArray[np.uint64], bound: np.uint64) -> np.uint64:
 
 @kernel
 def shuffle(stream: NDArray[np.uint64], order: NDArray[np.int64]) -> None:
-    """Fisher-Yates in place, from the last place to the second."""
+    """Shuffle in place (Fisher-Yates), from the last position to the second."""
     for last in range(order.shape[0] - 1, 0, -1):
         other = next_bounded(stream, np.uint64(last + 1))
         kept = order[last]
@@ -191,7 +191,7 @@ def shuffle(stream: NDArray[np.uint64], order: NDArray[np.int64]) -> None:
 
 @kernel
 def feistel(keys: NDArray[np.uint64], index: np.uint64, size: np.uint64) -> np.uint64:
-    """`seeds.feistel` on words."""
+    """Return `seeds.feistel` on words."""
     width = U1 + U1
     while width < np.uint64(63) and (size - U1) >> width != U0:
         width += U1
@@ -265,7 +265,7 @@ def _words(seed: np.uint64, purpose: np.uint64, a: np.uint64, b: np.uint64, out:
 
 
 def _draw(seed: int, purpose: int, a: int, b: int) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
-    """The four numbers that name a draw, checked, as words."""
+    """Check the four numbers that name a draw; return them as words."""
     return (
         np.uint64(check_word("seed", seed)),
         np.uint64(check_word("purpose", purpose)),

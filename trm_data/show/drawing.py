@@ -32,15 +32,15 @@ class Drawing:
     """A grid of R x C cells.
 
     Attributes:
-        symbols: One character a cell, lines of C characters.
+        symbols: One character for each cell, in lines of C characters.
         colours: Index into `palette` for each cell, uint8 [R, C].
         palette: Background colours as `#rrggbb`.
-        box: Rows and columns between which a line is drawn; (0, 0) for none.
-        spaced: Whether cells of text stand apart, as digits do.
-        silent: Symbols that pictures leave out: empty cells, and those that the colour tells.
+        box: Rows and columns of a box, for lines between boxes; (0, 0) for none.
+        spaced: Whether text has spaces between cells, as for digits.
+        silent: Symbols that pictures omit: empty cells, and symbols that the colour shows.
         answered: Cells of an answer that differ from the puzzle, bool [R, C]; None for none.
         marked: Wrong cells of an answer, bool [R, C]; None for none.
-        changed: Cells of an answer that differ from the answer before it, bool [R, C]; None for none.
+        changed: Cells of an answer that differ from the previous answer, bool [R, C]; None for none.
     """
 
     symbols: tuple[str, ...]
@@ -60,7 +60,7 @@ class Drawing:
 
     @property
     def lettered(self) -> bool:
-        """Whether pictures have symbols: of large grids, colours alone tell the cells apart where there are several."""
+        """Whether pictures have symbols: in large grids with several colours, colours alone tell the cells apart."""
         return self.shape[0] <= LETTERED or len(self.palette) <= SHADES
 
     def compare(
@@ -72,14 +72,14 @@ class Drawing:
         wrong: NDArray[np.bool_] | None = None,
         before: NDArray[np.uint8] | None = None,
     ) -> Drawing:
-        """The drawing of an answer with its answered, wrong and changed cells.
+        """Return the drawing of an answer with its answered, wrong and changed cells.
 
         Args:
-            grid: Rows and columns that tokens are laid out in; a drawing may show the upper left part of them.
-            tokens: Of the answer, uint8 [S].
+            grid: Rows and columns of the tokens; the drawing may show only their upper left part.
+            tokens: Tokens of the answer, uint8 [S].
             puzzle: Tokens of the puzzle, uint8 [S].
-            wrong: Cells that are wrong, bool [S]; None where that is not known.
-            before: Tokens of the answer before this one, uint8 [S].
+            wrong: Wrong cells, bool [S]; None if unknown.
+            before: Tokens of the previous answer, uint8 [S].
         """
 
         def drawn(cells: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -93,14 +93,14 @@ class Drawing:
         )
 
     def mark(self, row: int, column: int) -> str:
-        """What text shows after a cell: a mark, or nothing."""
+        """Return the mark that text shows after a cell, or an empty string."""
         wrong, changed = (
             cells is not None and bool(cells[row, column]) for cells in (self.marked, self.changed)
         )
         return ("*" if changed else "x") if wrong else "'" if changed else ""
 
     def text(self, *, marks: bool = False) -> str:
-        """Plain lines, with lines between boxes.
+        """Return the drawing as plain text, with lines between boxes.
 
         Args:
             marks: Write a mark after wrong and changed cells.
@@ -110,7 +110,7 @@ class Drawing:
     def lines(
         self, *, marks: bool = False
     ) -> Generator[list[tuple[str, tuple[int, int] | None]], None, None]:
-        """The pieces of each line of text, those that are a cell with its row and column."""
+        """Yield the pieces of each text line; a piece that is a cell has its row and column."""
         box_rows, box_columns = self.box
         marks = marks and any(cells is not None and cells.any() for cells in (self.marked, self.changed))
         gap = " " if box_columns or self.spaced or marks else ""
@@ -129,13 +129,13 @@ class Drawing:
 
 
 def ink(background: str) -> str:
-    """Black on light colours, white on dark ones; both as `#rrggbb`."""
+    """Return black for light backgrounds, white for dark ones; both as `#rrggbb`."""
     red, green, blue = (int(background[i : i + 2], 16) for i in (1, 3, 5))
     return "#000000" if 3 * red + 6 * green + blue > 1280 else "#ffffff"
 
 
 def letter(drawing: Drawing, row: int, column: int) -> tuple[str, str]:
-    """Ink and weight of a symbol: in an answer, given cells are bold and answered ones blue where the cell is light."""
+    """Return colour and weight of a symbol; in answers, given cells are bold, and answered ones blue on light cells."""
     background = drawing.palette[int(drawing.colours[row, column])]
     if drawing.answered is None:
         return ink(background), "normal"

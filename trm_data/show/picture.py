@@ -1,6 +1,6 @@
 """Drawings as pictures: PNG or SVG files, and SVG text for pages and notebooks, also animated.
 
-SVG is written as it is drawn here; PNG comes from matplotlib.
+SVG is written here; PNG comes from matplotlib.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GIF_WIDTH, HOLD_S = 480, 3.0
 
 
 def svg(drawing: Drawing, *, cell: int = CELL) -> str:
-    """A drawing as one SVG element."""
+    """Return a drawing as one SVG element."""
     rows, columns = drawing.shape
     width, height = columns * cell, rows * cell
     parts = [
@@ -70,13 +70,13 @@ def svg(drawing: Drawing, *, cell: int = CELL) -> str:
 
 
 def _change(row: int, column: int, cell: int) -> str:
-    """The lower left corner of a cell, filled."""
+    """Return the filled lower left corner of a cell."""
     x, y, corner = column * cell, (row + 1) * cell, cell * 0.3
     return f'<path d="M{x} {y - corner:.2f}V{y}H{x + corner:.2f}Z" fill="{NEW}"/>'
 
 
 def _mark(row: int, column: int, cell: int) -> str:
-    """A frame inside a cell, and its upper right corner filled: seen without colours too."""
+    """Return a frame inside a cell with a filled upper right corner, visible also without colours."""
     x, y, corner = column * cell, row * cell, cell * 0.36
     right = x + cell
     return (
@@ -102,12 +102,12 @@ def _lines(
 
 
 def write_picture(drawings: Sequence[tuple[str, Drawing]], path: Path, *, across: int | None = None) -> None:
-    """Write titled drawings side by side into one file, as its ending says.
+    """Write titled drawings side by side into one file, in the format of its extension.
 
     Args:
-        drawings: In the order of reading.
+        drawings: Drawings in reading order.
         path: The file.
-        across: Drawings in a row; None puts all into one.
+        across: Drawings per row; None puts all into one row.
     """
     ending = path.suffix.lower()
     if ending not in FORMATS:
@@ -127,7 +127,7 @@ def _in_rows(
 
 
 def svg_row(drawings: Sequence[tuple[str, Drawing]], across: int | None = None) -> str:
-    """Titled drawings side by side as an SVG file, this many `across`, in columns where there are several rows."""
+    """Return titled drawings side by side as an SVG file, `across` per row, aligned in columns."""
     title, lines = 20, _in_rows(drawings, across)
     widths = [
         max(max(drawing.shape[1] * CELL + 2, 7 * len(name)) for name, drawing in column)
@@ -152,13 +152,13 @@ def svg_row(drawings: Sequence[tuple[str, Drawing]], across: int | None = None) 
 
 
 def svg_animation(frames: Sequence[tuple[str, Drawing]], *, frame_s: float = 1.0) -> str:
-    """Titled drawings one after another as an SVG file that moves by itself, again and again.
+    """Return titled drawings one after another as an animated SVG file that repeats forever.
 
-    Every drawing lies on the ones before; the last, which stays twice as long, is what is seen where nothing moves.
+    Every drawing covers the previous ones. The last stays twice as long, and is visible if nothing is animated.
 
     Args:
         frames: Drawings, in order.
-        frame_s: How long each is seen (s).
+        frame_s: Display time of each drawing (s).
     """
     rows, columns = (max(drawing.shape[side] for _, drawing in frames) for side in (0, 1))
     title, wide = 20, max(columns * CELL + 2, 7 * max(len(name) for name, _ in frames))
@@ -179,7 +179,7 @@ def svg_animation(frames: Sequence[tuple[str, Drawing]], *, frame_s: float = 1.0
 
 
 def _seen(number: int, beats: int, frame_s: float, *, last: bool) -> str:
-    """The rest of a group's tag, and when of all beats the group is seen."""
+    """Return the end of a group's tag, with the times at which the group is visible."""
     start, end = number / beats, 1.0 if last else (number + 1) / beats
     values = ["hidden"] * (number > 0) + ["visible"] + ["hidden"] * (end < 1)
     times = ["0"] * (number > 0) + [f"{start:.4f}"] + [f"{end:.4f}"] * (end < 1)
@@ -213,7 +213,7 @@ def write_animation(
 
 
 def png_row(drawings: Sequence[tuple[str, Drawing]], across: int | None = None) -> bytes:
-    """Titled drawings side by side as a PNG file, this many `across`, in columns where there are several rows."""
+    """Return titled drawings side by side as a PNG file, `across` per row, aligned in columns."""
     figure, out = _figure(drawings, across), io.BytesIO()
     _fill_figure(figure, drawings, across)
     figure.savefig(out, format="png", metadata={"Software": None})
@@ -221,14 +221,14 @@ def png_row(drawings: Sequence[tuple[str, Drawing]], across: int | None = None) 
 
 
 def _figure(drawings: Sequence[tuple[str, Drawing]], across: int | None = None) -> Figure:
-    """An empty figure in which drawings of these shapes have room."""
+    """Return an empty figure with space for drawings of these shapes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     lines = _in_rows(drawings, across)
     columns, rows = _most_columns(lines), _most_rows(lines)
     inch = 0.26 if any(drawing.lettered for _, drawing in drawings) else 0.13
-    # A title begins at its drawing and may be wider than it.
+    # A title starts at its drawing and may be wider.
     titles = max(
         len(name) * TITLE_INCH * sum(columns) / wide
         for line in lines
@@ -242,17 +242,17 @@ def _figure(drawings: Sequence[tuple[str, Drawing]], across: int | None = None) 
 
 
 def _most_columns(lines: Sequence[Sequence[tuple[str, Drawing]]]) -> list[int]:
-    """Cells across in each column of drawings."""
+    """Return the width in cells of each column of drawings."""
     return [max(line[at][1].shape[1] for line in lines if at < len(line)) for at in range(len(lines[0]))]
 
 
 def _most_rows(lines: Sequence[Sequence[tuple[str, Drawing]]]) -> list[int]:
-    """Cells down in each row of drawings."""
+    """Return the height in cells of each row of drawings."""
     return [max(drawing.shape[0] for _, drawing in line) for line in lines]
 
 
 def _fill_figure(figure: Figure, drawings: Sequence[tuple[str, Drawing]], across: int | None = None) -> None:
-    """Draw them side by side."""
+    """Draw the drawings side by side."""
     lines = _in_rows(drawings, across)
     grid = figure.subplots(
         len(lines),
@@ -269,7 +269,7 @@ def _fill_figure(figure: Figure, drawings: Sequence[tuple[str, Drawing]], across
 
 
 def _fill_axis(axis: Axes, name: str, drawing: Drawing) -> None:
-    """One drawing under its title."""
+    """Draw one drawing under its title."""
     from matplotlib.colors import ListedColormap
     from matplotlib.patches import Polygon, Rectangle
 

@@ -1,7 +1,6 @@
-"""The interface by which long work reports its progress.
+"""The interface for progress reports of long operations.
 
-Commands and `trm_data.build_dataset` show what `terminal_progress` gives; the flows themselves pass `NoProgress` where
-nobody asks.
+Commands and `trm_data.build_dataset` use `terminal_progress`; other callers of the flows get `NoProgress`.
 """
 
 from __future__ import annotations
@@ -18,29 +17,29 @@ FIRST_S = 5.0
 
 
 class Progress(Protocol):
-    """A listener to the stages of a long command."""
+    """Receives progress reports of a long command."""
 
     def start(self, stage: str, total: int | None, unit: str) -> None:
-        """A stage begins; `total` counts of `unit`, None if it is not known."""
+        """Begin a stage; `total` is in `unit`, None if unknown."""
         ...
 
     def advance(self, count: int) -> None:
-        """This many more are done; negative where an estimate was too high. Called from any thread."""
+        """Report this many more as done; negative if an estimate was too high. May be called from any thread."""
         ...
 
 
 class NoProgress:
-    """A listener that shows nothing."""
+    """Progress that shows nothing."""
 
     def start(self, stage: str, total: int | None, unit: str) -> None:
-        """Show nothing of it."""
+        """Do nothing."""
 
     def advance(self, count: int) -> None:
-        """Show nothing of it."""
+        """Do nothing."""
 
 
 class LineProgress:
-    """A plain line when a stage ends, and some while a long one lasts: for output that is not a terminal."""
+    """Prints a plain line at the end of each stage, and some during a long one: for output that is not a terminal."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -48,14 +47,14 @@ class LineProgress:
         self._due = 0.0
 
     def start(self, stage: str, total: int | None, unit: str) -> None:
-        """End the stage before and begin the next."""
+        """End the previous stage and begin the next."""
         self.finish()
         self._stage, self._unit, self._done, self._begun = stage, unit, 0, time.perf_counter()
         self._total, self._of = total, "" if total is None else f" of {total:,}"
         self._due = self._begun + FIRST_S
 
     def advance(self, count: int) -> None:
-        """Count, and say how far it is if that is due."""
+        """Count, and print a line if one is due."""
         self._done += count
         if self._stage and self._done != self._total and (now := time.perf_counter()) >= self._due:
             seconds = now - self._begun
@@ -63,20 +62,20 @@ class LineProgress:
             self._print(f"{self._stage}: {self._done:,}{self._of} {self._unit} after {seconds:.0f} s")
 
     def finish(self) -> None:
-        """Print the stage that ends."""
+        """Print the line of the stage that ends."""
         if self._stage:
             seconds = time.perf_counter() - self._begun
             self._print(f"{self._stage}: {self._done:,} {self._unit} in {seconds:.1f} s")
         self._stage = ""
 
     def _print(self, line: str) -> None:
-        with contextlib.suppress(OSError):  # nobody reads it: the work continues
+        with contextlib.suppress(OSError):  # nobody reads it; the work continues
             print(line, file=self._stream, flush=True)
 
 
 @contextmanager
 def terminal_progress(*, quiet: bool = False) -> Generator[Progress, None, None]:
-    """A progress bar with rate and time left on a terminal, plain lines elsewhere, on standard error."""
+    """Show a progress bar with rate and time left on a terminal, or plain lines otherwise, on stderr."""
     if quiet:
         yield NoProgress()
         return

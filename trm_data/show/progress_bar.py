@@ -13,7 +13,7 @@ from typing_extensions import override
 
 
 class _RateColumn(ProgressColumn):
-    """Units a second."""
+    """Rate in units per second."""
 
     @override
     def render(self, task: Task) -> Text:
@@ -22,7 +22,7 @@ class _RateColumn(ProgressColumn):
 
 
 class _CountColumn(ProgressColumn):
-    """Units that are done, of how many where that is known."""
+    """Number of units done, and the total if known."""
 
     @override
     def render(self, task: Task) -> Text:
@@ -30,7 +30,7 @@ class _CountColumn(ProgressColumn):
 
 
 class _BarProgress:
-    """A `Progress` that draws one bar a stage."""
+    """A `Progress` that draws one bar for each stage."""
 
     def __init__(self, bars: Bars) -> None:
         self._bars = bars
@@ -41,14 +41,14 @@ class _BarProgress:
         self._task = self._bars.add_task(stage, total=total, unit=unit)
 
     def advance(self, count: int) -> None:
-        """Move the bar that was added last."""
+        """Advance the newest bar."""
         if self._task is not None:
             self._bars.advance(self._task, count)
 
 
 @contextmanager
 def rich_progress() -> Generator[_BarProgress, None, None]:
-    """Bars on standard error for as long as the context lasts."""
+    """Show bars on stderr within the context."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

@@ -1,4 +1,4 @@
-"""Output of tables: for people, or in machine-readable formats."""
+"""Output of tables as text for people, or in machine-readable formats."""
 
 from __future__ import annotations
 
@@ -50,23 +50,23 @@ class Result(Protocol):
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
-        """Values, in the order of the columns."""
+        """Rows of values, in the order of the columns."""
         ...
 
     @property
     def table(self) -> pa.Table | None:
-        """The same with its types, for Parquet."""
+        """The result as a typed Arrow table, for Parquet."""
         ...
 
 
 def print_result(result: Result, form: Form, *, wide: bool = False, hint: str = IN_A_PIPE) -> None:
-    """Print the result of a query: a table for people, or in a form for machines.
+    """Print the result of a query as a table for people, or in a machine-readable format.
 
     Args:
-        result: What a query found.
-        form: How it is printed.
-        wide: All of a table on a terminal too.
-        hint: How to see what a terminal has no room for.
+        result: Result of a query.
+        form: Output format.
+        wide: Print the whole table on a terminal too.
+        hint: How to see what does not fit on a terminal.
     """
     if form == "table":
         print_table(result.columns, result.rows, wide=wide, long="cut", hint=hint)
@@ -79,7 +79,7 @@ def print_result(result: Result, form: Form, *, wide: bool = False, hint: str = 
 
 
 def result_bytes(result: Result, form: Form) -> bytes:
-    """The result of a query as it stands in a file; for Parquet it needs its table."""
+    """Return the result of a query as file content; Parquet needs its Arrow table."""
     if form != "parquet":
         return _text(result, form).encode()
     import pyarrow.parquet as pq
@@ -126,7 +126,7 @@ def _cell_in_markdown(value: object) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """JSON has no NaN and no infinity: they become null."""
+    """Replace NaN and infinity, which JSON lacks, by None."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):
@@ -142,14 +142,14 @@ def print_table(
     long: Long = "wrap",
     hint: str = IN_A_PIPE,
 ) -> None:
-    """Print a table: as much as a terminal has room for, saying what it leaves out; all of it elsewhere.
+    """Print a table: on a terminal as much as fits, naming what is left out; otherwise all of it.
 
     Args:
-        columns: Names; no header is written where all are empty.
+        columns: Names; no header is written if all are empty.
         rows: Values, in the order of the columns.
-        wide: All of it on a terminal too.
-        long: What becomes of words that have no room on a terminal.
-        hint: How to see what a terminal has no room for.
+        wide: Print the whole table on a terminal too.
+        long: How to shorten words that do not fit on a terminal.
+        hint: How to see what does not fit on a terminal.
     """
     if wide or not sys.stdout.isatty():
         lines = table_lines(columns, rows)
@@ -160,10 +160,10 @@ def print_table(
 
 
 def print_drawings(drawings: Sequence[tuple[str, Drawing]]) -> None:
-    """Drawings side by side, each under its heading: in colour on a terminal, as plain text elsewhere.
+    """Print drawings side by side, each under its heading: in colour on a terminal, otherwise as plain text.
 
-    Wrong and changed cells have a mark, and a line below says what it means. On a terminal, given cells of an answer
-    are bold and answered ones blue.
+    Wrong and changed cells have a mark, explained in a line below. On a terminal, given cells of an answer are bold and
+    answered ones blue.
     """
     if sys.stdout.isatty():
         from rich.columns import Columns
@@ -180,7 +180,7 @@ def print_drawings(drawings: Sequence[tuple[str, Drawing]]) -> None:
 
 
 def _print_blocks(blocks: Sequence[Sequence[str]]) -> None:
-    """Lines side by side; blocks need not be of one size."""
+    """Print blocks of lines side by side; their sizes may differ."""
     widths = [max(map(len, block), default=0) for block in blocks]
     for row in range(max(map(len, blocks), default=0)):
         cells = (block[row] if row < len(block) else "" for block in blocks)
@@ -189,7 +189,7 @@ def _print_blocks(blocks: Sequence[Sequence[str]]) -> None:
 
 
 def _coloured(name: str, drawing: Drawing) -> Text:
-    """A drawing for a terminal: two columns a cell, in its colour, with the lines between boxes."""
+    """Return a drawing for a terminal: two columns per cell, in its colour, with lines between boxes."""
     from rich.text import Text
 
     text = Text(f"{name}\n", style="")

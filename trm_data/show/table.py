@@ -1,8 +1,8 @@
-"""Formats tables as lines of text: columns aligned, names and numbers never broken.
+"""Format tables as lines of text: aligned columns, with names and numbers never broken.
 
-With a width, for a terminal, rich shrinks or wraps columns of words down to `WORDS` characters; columns that still do
-not fit are hidden from the right, and a line names them. Without a width, for a pipe, every column is printed on one
-line a row. That form does not use rich: 4,159 rows of 38 columns take 0.2 s here and 15 s with rich.
+With a width, for a terminal, rich shrinks or wraps columns of words down to `WORDS` characters. Columns that still do
+not fit are hidden from the right, and a line names them. Without a width, for a pipe, each row with all its columns
+is one line. That format does not use rich: 4,159 rows of 38 columns take 0.2 s here and 15 s with rich.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ class Column:
     """A column as text.
 
     Args:
-        name: Its header.
-        cells: A text for each row.
-        right: Numbers, which end at the same place.
-        flexible: Words, which may be cut or wrapped.
-        width: Letters.
+        name: Header of the column.
+        cells: Text of each row.
+        right: Whether to align right, as for numbers.
+        flexible: Whether the column has words, which may be cut or wrapped.
+        width: Width in characters.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Column:
 
     @property
     def least(self) -> int:
-        """Letters without which it is not shown."""
+        """Minimum width in characters at which the column is shown."""
         return min(self.width, max(WORDS, _width(self.name))) if self.flexible else self.width
 
 
@@ -60,16 +60,16 @@ def table_lines(
     long: Long = "wrap",
     hint: str = "",
 ) -> list[str]:
-    """The lines of a table.
+    """Return the lines of a table.
 
-    Where not all columns have room, those that say the same in every row are said once, below, for others to have it.
+    If not all columns fit, columns with the same value in every row are listed once below the table, to make space.
 
     Args:
-        columns: Names; no header is written where all are empty.
+        columns: Names; no header is written if all are empty.
         rows: Values, in the order of the columns.
-        width: Letters in a line; None: as many as it takes.
-        most_rows: Rows to show; None: all.
-        long: What becomes of words that have no room.
+        width: Characters in a line; None for no limit.
+        most_rows: Rows to show; None for all.
+        long: How to shorten words that do not fit.
         hint: How to see what is left out.
     """
     shown = rows if most_rows is None else rows[:most_rows]
@@ -102,13 +102,13 @@ def table_lines(
 
 
 def _below(text: str, width: int | None) -> list[str]:
-    """The lines of a remark, with no name in pieces."""
+    """Return the lines of a remark, without breaking names."""
     wrapped = textwrap.wrap(text, (width or 80) - 3, break_long_words=False, break_on_hyphens=False)
     return [f" {'  ' * (at > 0)}{line}" for at, line in enumerate(wrapped)]
 
 
 def vertical_lines(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """The lines of rows that are written one below the other, each with a line for every column."""
+    """Return the rows one below another, each with a line for every column."""
     widest = max(map(_width, columns), default=0)
     lines: list[str] = []
     for number, row in enumerate(rows, start=1):
@@ -120,7 +120,7 @@ def vertical_lines(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> 
 
 
 def cell_text(value: object) -> str:
-    """A value in one line."""
+    """Return a value as text on one line."""
     if value is None:
         return "NULL"
     text = f"{value:.6g}" if isinstance(value, float) else str(value)
@@ -128,7 +128,7 @@ def cell_text(value: object) -> str:
 
 
 def csv_cell(value: object) -> object:
-    """A value for CSV: text that a spreadsheet would run as a formula gets an apostrophe before it."""
+    """Return a value for CSV; text that a spreadsheet would run as a formula gets a leading apostrophe."""
     if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
         return value
     try:
@@ -139,9 +139,9 @@ def csv_cell(value: object) -> object:
 
 
 def markdown_text(text: str) -> str:
-    """Text for a page of Markdown, in one line: no HTML, no links and no images; code between backquotes stays."""
+    """Return text for a Markdown page, on one line, without HTML, links and images; code in backquotes stays."""
     parts = " ".join(text.splitlines()).split("`")
-    if len(parts) % 2 == 0:  # a backquote without another
+    if len(parts) % 2 == 0:  # an unpaired backquote
         parts = ["\\`".join(parts)]
     for at in range(0, len(parts), 2):
         parts[at] = (
@@ -151,12 +151,12 @@ def markdown_text(text: str) -> str:
 
 
 def markdown_cell(text: str) -> str:
-    """Text for a cell of a Markdown table."""
+    """Return text for a cell of a Markdown table."""
     return markdown_text(text).replace("|", "\\|")
 
 
 def numeric_columns(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[bool]:
-    """Which columns have nothing but numbers."""
+    """Return which columns have only numbers."""
     return [bool(rows) and _is_numeric([row[at] for row in rows]) for at in range(len(columns))]
 
 
@@ -177,7 +177,7 @@ def _column(name: str, values: list[object], long: Long) -> Column:
 
 
 def _same(columns: Sequence[str], rows: Sequence[Sequence[object]], laid: list[Column]) -> list[Column]:
-    """The columns that say the same in every row, of several rows; never all of them."""
+    """Return the columns with the same value in every row, if there are several rows; never all columns."""
     found = [
         column
         for at, column in enumerate(laid)
@@ -189,7 +189,7 @@ def _same(columns: Sequence[str], rows: Sequence[Sequence[object]], laid: list[C
 
 
 def _fit(columns: list[Column], width: int) -> tuple[int, list[Column]]:
-    """Spaces between columns, and the columns that fit into a line, at least the first."""
+    """Return the gap between columns, and the columns that fit into a line, at least the first."""
     wide = sum(column.width for column in columns) + 3 * (len(columns) - 1)
     gap = 3 if 1 + wide <= width else 2
     ends = accumulate(column.least + gap for column in columns)
@@ -197,13 +197,13 @@ def _fit(columns: list[Column], width: int) -> tuple[int, list[Column]]:
 
 
 def _plain(columns: list[Column], gap: int) -> list[str]:
-    """A line of names, then a line for every row."""
+    """Return a header line, then a line for every row."""
     padded = [[_pad(cell, column) for cell in (column.name, *column.cells)] for column in columns]
     return [(" " + (" " * gap).join(row)).rstrip() for row in zip(*padded, strict=True)]
 
 
 def _shrunk(columns: list[Column], gap: int, width: int, long: Long) -> list[str]:
-    """The same as `_plain` within a width: words are wrapped or cut."""
+    """Like `_plain`, within a width: words are wrapped or cut."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -230,7 +230,7 @@ def _pad(cell: str, column: Column) -> str:
 
 
 def _width(text: str) -> int:
-    """Letters' places on a terminal; some scripts take two."""
+    """Return the width of a text on a terminal; characters of some scripts take two columns."""
     if text.isascii():
         return len(text)
     from rich.cells import cell_len

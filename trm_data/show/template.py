@@ -1,4 +1,4 @@
-"""Pages from jinja2 templates, which are in the folder `templates` of a package and ship in the wheel."""
+"""Pages from jinja2 templates, which are in a package's folder `templates` and ship in the wheel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def render(package: str, template: str, **values: object) -> str:
-    """A template with its values; those of an .html or .svg template are escaped, unless they are `Markup`.
+    """Render a template; values are escaped in .html and .svg templates, unless they are `Markup`.
 
     Filters of all templates: `number` (with commas), `quoted` (as JSON), `words` (HTML, with code between backquotes),
     `markdown`, `cell` (of a Markdown table; code between backquotes stays), `foreign` (a cell without any Markdown),
@@ -56,11 +56,11 @@ def _words(text: str) -> Markup:
 
 
 def _printable(text: str) -> str:
-    """Text on one line: characters without a shape are spelled."""
+    """Return text on one line, with unprintable characters as escapes."""
     return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
 
 
 def _foreign(text: str) -> str:
-    """Text of others in a Markdown table: no Markdown, no HTML, one line."""
+    """Return untrusted text for a Markdown table: no Markdown, no HTML, one line."""
     shown = escape(_printable(text), quote=False)
     return "".join(f"\\{letter}" if letter in "|`*_[]" else letter for letter in shown)

@@ -2,7 +2,7 @@
 
 Stored datasets use augmenters at build time, virtual ones in the loader.
 
-Neighbours: `augment.sudoku`, `augment.grid` and `augment.arc` have one each; `kinds` say which a dataset uses.
+Neighbours: `augment.sudoku`, `augment.grid` and `augment.arc` have one each; `kinds` select that of a dataset.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Made:
 
     Attributes:
         elements: Index of the symmetry element of each row, int64 [N].
-        offsets: Row and column that the grid was moved by, uint8 [N, 2]; None where nothing is translated.
+        offsets: Row and column offset of each grid, uint8 [N, 2]; None if the kind does not translate.
     """
 
     elements: NDArray[np.int64]
@@ -32,7 +32,7 @@ class Made:
 
 
 class Augmenter(Protocol):
-    """Rows of one split, made from its base puzzles in any order. Pure, and safe to call from several threads."""
+    """Makes rows of one split from its base puzzles, in any order. Pure and thread-safe."""
 
     def fill(
         self,
@@ -46,21 +46,21 @@ class Augmenter(Protocol):
 
         Args:
             groups: Group of each row, int64 [N].
-            ks: Which augmentation, as k of the keyed permutation, int64 [N].
-            examples: Which example of the puzzle, int64 [N].
+            ks: Augmentation of each row, as k of the keyed permutation, int64 [N].
+            examples: Example of each row within the puzzle, int64 [N].
             inputs: Is overwritten with tokens, contiguous uint8 [N, S].
-            labels: Likewise.
+            labels: Is overwritten with tokens, contiguous uint8 [N, S].
         """
         ...
 
 
 class Unchanged:
-    """The augmenter of base puzzles that have no augmentations: copies rows.
+    """The augmenter of puzzles without augmentations: copies rows.
 
     Args:
         inputs: Tokens of all base examples, uint8 [E, S].
-        labels: Likewise.
-        first_examples: Where each group's examples begin, int64 [G + 1].
+        labels: Tokens of all base examples, uint8 [E, S].
+        first_examples: First example of each group, and E, int64 [G + 1].
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Unchanged:
         inputs: NDArray[np.uint8],
         labels: NDArray[np.uint8],
     ) -> Made:
-        """Write one row for each slot: its example as it is; every k is 0."""
+        """Write one row for each slot: its example, unchanged; every k is 0."""
         rows = self._first[groups] + examples
         np.take(self._inputs, rows, axis=0, out=inputs)
         np.take(self._labels, rows, axis=0, out=labels)
@@ -100,14 +100,14 @@ def _fill_elements(
 def keyed_elements(
     seed: int, names: NDArray[np.int64], groups: NDArray[np.int64], ks: NDArray[np.int64], order: int
 ) -> NDArray[np.int64]:
-    """Index of the `ks[n]`-th augmentation of the puzzle named `names[groups[n]]`, int64 [N].
+    """Return the index of the `ks[n]`-th augmentation of the puzzle named `names[groups[n]]`, int64 [N].
 
     Args:
-        seed: Of the dataset.
+        seed: Seed of the dataset.
         names: Numbers of the puzzles in keyed draws, int64 [G].
-        groups: Which puzzle, int64 [N].
-        ks: Which augmentation, from 0 to order - 1, int64 [N].
-        order: Elements that have an index, the identity (0) included.
+        groups: Puzzle of each augmentation, int64 [N].
+        ks: Number of each augmentation, from 0 to order - 1, int64 [N].
+        order: Number of elements with an index, the identity (0) included.
     """
     elements = np.empty(len(groups), np.int64)
     keys = feistel_keys(seed, Purpose.AUGMENT, names)

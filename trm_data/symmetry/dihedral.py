@@ -39,22 +39,22 @@ class Dihedral:
         return self.id in _TURNING
 
     def apply(self, grid: NDArray[np.generic]) -> NDArray[np.generic]:
-        """The image of a grid [R, C]: [R, C] or, where it turns, [C, R]."""
+        """Return the image of a grid [R, C]: [R, C], or [C, R] if the symmetry turns it."""
         cells = source_cells(self.id, *grid.shape)
         return grid.reshape(-1)[cells].reshape(grid.shape[::-1] if self.turns else grid.shape)
 
     def inverse(self) -> Dihedral:
-        """The symmetry that undoes this one."""
+        """Return the symmetry that undoes this one."""
         return Dihedral(_INVERSES[self.id])
 
     def compose(self, first: Dihedral) -> Dihedral:
-        """The symmetry that applies `first`, then this one."""
+        """Return the symmetry that applies `first`, then this one."""
         return Dihedral(_products()[self.id][first.id])
 
 
 @functools.cache
 def source_cells(dihedral: int, rows: int, columns: int) -> NDArray[np.int64]:
-    """For each cell of the image, row by row, the cell of the R x C grid that it shows; int64 [R * C]."""
+    """Return for each cell of the image, row by row, its source cell in the R x C grid; int64 [R * C]."""
     i, j = np.indices((columns, rows) if dihedral in _TURNING else (rows, columns))
     last_row, last_column = rows - 1, columns - 1
     row, column = (
@@ -74,7 +74,7 @@ def source_cells(dihedral: int, rows: int, columns: int) -> NDArray[np.int64]:
 
 @functools.cache
 def _products() -> tuple[tuple[int, ...], ...]:
-    """`[second][first]`: the id of `first`, then `second`."""
+    """Return the table `[second][first]` of the ids of `first`, then `second`."""
     probe = np.arange(6).reshape(2, 3)
     images = {Dihedral(d).apply(probe).tobytes() + bytes(Dihedral(d).apply(probe).shape): d for d in range(8)}
 

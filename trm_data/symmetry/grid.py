@@ -1,11 +1,11 @@
-"""Augmentation of whole grids by the symmetries of their rectangle: mazes, and tables of a user's own.
+"""Augmentation of whole grids by the symmetries of their rectangle: mazes, and users' own tables.
 
 The k-th augmentation of a puzzle is a keyed permutation of its symmetries: 8 for a square, 4 (those that do not turn)
-for other grids. A row's symmetry is undone with `Dihedral(element).inverse()`.
+for other grids. `Dihedral(element).inverse()` undoes a row's symmetry.
 """
 
 # pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false
-# (numba decides the types of kernels; their annotations are for readers)
+# (numba infers the types of kernels; their annotations are for readers)
 from __future__ import annotations
 
 import numpy as np
@@ -17,7 +17,7 @@ from trm_data.symmetry.dihedral import DIHEDRAL_COUNT, Dihedral, source_cells
 
 
 def grid_dihedrals(rows: int, columns: int) -> tuple[int, ...]:
-    """Ids of the symmetries that keep a grid's shape: 8 for a square, else 4."""
+    """Return the ids of the symmetries that keep a grid's shape: 8 for a square, else 4."""
     return tuple(d for d in range(DIHEDRAL_COUNT) if rows == columns or not Dihedral(d).turns)
 
 
@@ -29,7 +29,7 @@ def grid_elements(
     rows: int,
     columns: int,
 ) -> NDArray[np.int64]:
-    """Dihedral id of the `ks[n]`-th augmentation of the puzzle `keys[groups[n]]`, int64 [N]."""
+    """Return the dihedral id of the `ks[n]`-th augmentation of the puzzle `keys[groups[n]]`, int64 [N]."""
     ids = np.array(grid_dihedrals(rows, columns), np.int64)
     return ids[keyed_elements(seed, keys, groups, ks, len(ids))]
 
@@ -41,9 +41,9 @@ class GridAugmenter:
         inputs: Tokens, uint8 [G, S].
         labels: Tokens, uint8 [G, S].
         keys: Numbers of the puzzles in keyed draws, int64 [G].
-        seed: Of the dataset.
-        rows: Of the grid.
-        columns: Of the grid.
+        seed: Seed of the dataset.
+        rows: Rows of the grid.
+        columns: Columns of the grid.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ def distinct_dihedral_ks(
     columns: int,
     aug: int,
 ) -> list[NDArray[np.int32]]:
-    """For each grid the first k whose images (of the input) differ from those before, `aug` + 1 at most."""
+    """Return for each grid the first k whose images (of the input) differ from all earlier ones, at most `aug` + 1."""
     order = len(grid_dihedrals(rows, columns))
     augmenter = GridAugmenter(inputs, inputs, keys, seed, rows, columns)
     count = len(inputs)

@@ -1,4 +1,4 @@
-"""A dry run of a file says what the build says: it opens the file."""
+"""A dry run of a file agrees with the build, because it opens the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`trm_data.build_dataset`: the options of the command from Python, and the same refusals."""
+"""`trm_data.build_dataset`: the options of the command in Python, and the same errors."""
 
 from __future__ import annotations
 

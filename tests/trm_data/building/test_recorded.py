@@ -1,4 +1,4 @@
-"""What a root remembers of a named dataset goes with the dataset to another root, and is never replaced there."""
+"""The record of a named dataset is copied with the dataset to another root, and never replaced there."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Canonical hashes of ARC: equal exactly for images of one another; the known duplicates are all there are."""
+"""Canonical hashes of ARC: equal exactly for images of each other; the list of known duplicates is complete."""
 
 import itertools
 
@@ -24,7 +24,7 @@ def grid(rng, largest=30, colours=10):
 
 
 def equivalent(one, other):
-    """Whether a dihedral and some bijection of colours that keeps black map `one` to `other`."""
+    """Return whether a dihedral and a bijection of colours that keeps black map `one` to `other`."""
     for dihedral in range(8):
         images = [Dihedral(dihedral).apply(side) for side in one]
         if [image.shape for image in images] != [side.shape for side in other]:
@@ -61,7 +61,7 @@ def test_shapes_black_and_missing_outputs_count():
     row = np.array([[1, 2]], np.uint8)
     black = np.array([[0, 2]], np.uint8)
     one = np.array([[1]], np.uint8)
-    # The last but one has the cells of the third in other shapes.
+    # The second to last has the cells of the third in other shapes.
     pairs = [
         Pair(row, None),
         Pair(black, None),

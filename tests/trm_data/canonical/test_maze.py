@@ -1,4 +1,4 @@
-"""Hashes are equal for images of one maze, and different for others."""
+"""Hashes are equal for images of one maze, and differ for different mazes."""
 
 import time
 

@@ -28,7 +28,7 @@ def linear_grid(size):
 
 
 def test_forms_of_small_puzzles_equal_the_explicit_orbits():
-    """For 2x2 boxes: the orbit by its smallest image over all 3,072 elements, and the stabilizer's size."""
+    """For 2x2 boxes: the orbit is the smallest image over all 3,072 elements; also check the stabilizer's size."""
     puzzles, solutions = generate(1, 0, 0, 150, 2, 2)
     more, full = generate(2, 0, 0, 50, 2, 2)
     puzzles = np.concatenate([puzzles, full, np.where(np.arange(16) % 2, full, more)])

@@ -1,4 +1,4 @@
-"""The catalog: what it says, that it can be rebuilt, and that a user's SQL can do nothing but read."""
+"""The catalog: its content, its rebuild, and that user SQL can only read."""
 
 from contextlib import closing
 from pathlib import Path

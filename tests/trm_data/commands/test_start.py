@@ -1,4 +1,4 @@
-"""Ctrl-C while a program is imported is no traceback."""
+"""Ctrl-C while a program is imported prints no traceback."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_after_the_imports_ctrl_c_is_the_programs_own(tmp_path: Path) -> None:
 
 
 def test_where_ctrl_c_is_ignored_it_stays_so(tmp_path: Path) -> None:
-    """As `nohup` and a shell's `&` begin a program."""
+    """`nohup` and a shell's `&` start a program this way."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         process = begin(tmp_path, 1, "signal.SIG_IGN")

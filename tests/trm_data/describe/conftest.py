@@ -1,4 +1,4 @@
-"""What several tests of descriptions look at."""
+"""Fixtures of several tests of descriptions."""
 
 from __future__ import annotations
 

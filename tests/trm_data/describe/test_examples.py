@@ -1,4 +1,4 @@
-"""Examples that somebody wants to see: by row, by rating, a whole task."""
+"""Examples selected by row, by rating, or as a whole task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a dataset on a telephone, its legends, and what ratings are called."""
+"""The page of a dataset on a phone, its legends, and the names of ratings."""
 
 from __future__ import annotations
 

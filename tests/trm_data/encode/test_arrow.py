@@ -1,4 +1,4 @@
-"""Arrow columns are what pyarrow makes of the same values, without what pyarrow would import for it."""
+"""Arrow columns equal those of pyarrow for the same values, without pyarrow's extra imports."""
 
 import ast
 import os
@@ -95,7 +95,7 @@ def test_a_table_takes_arrays_lists_and_columns() -> None:
 
 
 def _importable(folder: Path, *names: str) -> dict[str, str]:
-    """Environment in which an import of one of the modules is written down."""
+    """Return an environment in which imports of the given modules are recorded."""
     for name in names:
         (folder / f"{name}.py").write_text(FAKE)
     return {**os.environ, "PYTHONPATH": str(folder), "IMPORTED": str(folder / "imported")}

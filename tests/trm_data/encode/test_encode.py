@@ -1,4 +1,4 @@
-"""Grids and blocks come back from what they were encoded to."""
+"""Grids and blocks survive encoding and decoding."""
 
 from collections.abc import Callable
 
@@ -77,7 +77,7 @@ def test_block_round_trip(count: int, cells: int, seed: int, data: st.DataObject
     for name, column in rows.slice(start, stop).columns().items():
         np.testing.assert_array_equal(getattr(back, name), column)
     whole = Rows.concatenate([rows] * (3 * 256 // count + 1))
-    for first in (0, 256, 512):  # full blocks are the same bytes whatever batch they are cut from
+    for first in (0, 256, 512):  # the bytes of a full block do not depend on its batch
         block = encode_block(to_batch(whole, schema).slice(first, 256))
         assert block == encode_block(to_batch(whole.slice(first, first + 256), schema))
 
@@ -163,7 +163,7 @@ def test_a_full_record_with_another_frame_is_read_by_arrow() -> None:
 
 
 def test_zero_is_a_digit_where_the_top_digit_is_nowhere() -> None:
-    """Beside another blank; without one it is the blank."""
+    """Only if there is also another blank character; otherwise 0 is the blank."""
     assert choose_digits([("0123" + "." * 12, "")], 4) == "0123"
     assert choose_digits([("1230" + "0" * 12, "")], 4) == ""
     assert choose_digits([("0123" + "." * 12, ""), ("4" + "." * 15, "")], 4) == ""

@@ -1,4 +1,4 @@
-"""Mazes as text and tokens: inverses of one another, and errors that say what and where."""
+"""Mazes as text and tokens: inverses of each other, and errors that name problem and place."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Worker processes of one machine: results in order, errors as they are, nothing left behind."""
+"""Worker processes of one machine: ordered results, unchanged errors, nothing left behind."""
 
 import multiprocessing
 import os
@@ -22,7 +22,7 @@ from trm_data.errors import BadRowError, BuildError, ScarceError, SpecError
 
 
 def double(item: int) -> tuple[int, int]:
-    """Twice the item, and which process says so."""
+    """Return twice the item, and the id of the process."""
     time.sleep(0.01)
     return 2 * item, os.getpid()
 
@@ -62,7 +62,7 @@ def test_processes_give_results_in_order(engine: LocalEngine) -> None:
     assert sorted(told) == [value for value, _ in results]
     processes = {process for _, process in results}
     assert os.getpid() not in processes
-    assert len(processes) <= 2  # on a busy machine one may have taken all of them
+    assert len(processes) <= 2  # on a busy machine one process may take all items
     assert {process for _, process in engine.run(double, range(20))} == processes, (
         "workers stay for the next run"
     )
@@ -119,7 +119,7 @@ def fail_to_unpickle(item: int) -> int:
 
 
 class AwkwardError(Exception):
-    """Its arguments are not those of its constructor."""
+    """An error whose `args` differ from its constructor's arguments."""
 
     def __init__(self, one: str, two: int) -> None:
         super().__init__(f"{one} {two}")

@@ -1,4 +1,4 @@
-"""A Ray cluster builds the bytes that this machine builds: to a bucket, or losing a node (the extra `ray`)."""
+"""A Ray cluster builds the same bytes as this machine: on a bucket, and with a lost node (the extra `ray`)."""
 
 import contextlib
 import dataclasses
@@ -34,7 +34,7 @@ Machine = Callable[[str], Layout]
 
 
 def start(*arguments: str) -> int:
-    """Start a node, whose workers get the environment of now; returns the process id of its raylet."""
+    """Start a node, whose workers get the current environment; return the process id of its raylet."""
     before = raylets()
     done = subprocess.run(
         [RAY, "start", "--num-cpus", "1", "--disable-usage-stats", *arguments],
@@ -57,7 +57,7 @@ def raylets() -> set[int]:
 
 
 def end(pid: int) -> None:
-    """Kill a node by its process id, and what it started: `ray stop` would end every Ray process."""
+    """Kill a node by its process id, with its child processes: `ray stop` would end every Ray process."""
     with contextlib.suppress(psutil.Error):
         process = psutil.Process(pid)
         kill([*process.children(recursive=True), process])
@@ -72,11 +72,11 @@ def kill(processes: list[psutil.Process]) -> None:
 
 @pytest.fixture
 def cluster(server: object, machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """Two nodes on this machine, each with one core and a cache of its own, `first` being also ours.
+    """Two nodes on this machine, each with one core and its own cache; `first` is also our cache.
 
-    They reach the loopback bucket. Yields the process id of the second.
+    Both reach the loopback bucket. Yields the process id of the second node.
     """
-    # The nodes talk over loopback; a token would be written to the home.
+    # The nodes communicate over loopback; a token would be written to the home folder.
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     head = second = 0
     try:
@@ -93,7 +93,7 @@ def cluster(server: object, machine: Machine, monkeypatch: pytest.MonkeyPatch) -
         ray.shutdown()
         for pid in filter(None, (second, head)):
             end(pid)
-        left = []  # what the head started beside its raylet
+        left = []  # other processes started by the head
         for process in psutil.process_iter(["cmdline"]):
             command = " ".join(process.info["cmdline"] or ())
             if "/ray/" in command and str(PORT) in command:
@@ -103,18 +103,18 @@ def cluster(server: object, machine: Machine, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def request_rows(request_small: Callable[..., BuildRequest]) -> BuildRequest:
-    """43 shards of some 2,000 rows."""
+    """Return a request with 43 shards of about 2,000 rows."""
     options = SudokuOptions(box_rows=2, box_columns=3)
     return request_small(size=400, aug=200, val_size=50, test_size=100, options=options)
 
 
 def shards(manifest: Manifest) -> dict[str, str]:
-    """The sha256 of every shard."""
+    """Return the sha256 of every shard."""
     return {shard.file: shard.sha256 for split in manifest.splits.values() for shard in split.shards}
 
 
 def write_when_both_work(meeting: Path, job: ShardJob) -> WrittenShard:
-    """Write a shard, as soon as each node has one to write: a fast one cannot take all."""
+    """Write a shard as soon as each node has one to write, so that a fast node cannot take all."""
     (meeting / Path(os.environ["TRM_CACHE"]).name).touch()
     deadline = time.monotonic() + 60
     while len(list(meeting.iterdir())) < 2:
@@ -143,7 +143,7 @@ def test_the_same_bytes_on_a_bucket(
     assert built.manifest.content_digest == expected.content_digest
     assert shards(built.manifest) == shards(expected)
     assert built.manifest.splits == expected.splits
-    for node in ("first", "second"):  # a node keeps the shards that it wrote, under their sha256
+    for node in ("first", "second"):  # a node caches the shards that it wrote, by sha256
         kept = {path.name for path in (tmp_path / node / "files").glob("*/*")}
         assert kept & set(shards(expected).values()), f"the {node} node wrote no shard"
         assert (tmp_path / node / "roots").is_dir(), f"the {node} node wrote into another one's folder"

@@ -1,7 +1,7 @@
-"""Boards of both kinds do what the same does cell by cell."""
+"""Operations on boards of both sizes equal the same operations cell by cell."""
 
 # pyright: basic, reportCallIssue=false
-# (numba gives intrinsics their first argument)
+# (numba passes the first argument of intrinsics)
 from __future__ import annotations
 
 from typing import Any
@@ -33,7 +33,7 @@ def _run(words: Any, other: Any, row: int, bit: Any, out: Any, found: Any) -> No
 
 
 def _words(cells: Cells, lanes: int, word: Any) -> NDArray[Any]:
-    """A row of cells in the lane of each, a column in each bit."""
+    """Return cells as words: each row in its lane, each column as a bit."""
     words = np.empty(lanes, word)
     for row, each in enumerate(cells):
         words[boards.lane_of(row, lanes)] = sum(1 << int(c) for c in np.flatnonzero(each))
@@ -46,7 +46,7 @@ def _cells(words: NDArray[Any], lanes: int) -> Cells:
 
 
 def _neighbours(cells: Cells) -> NDArray[np.int64]:
-    """How many of the four neighbours of each cell are in the set."""
+    """Return how many of the four neighbours of each cell are in the set."""
     edged = np.pad(cells, 1).astype(np.int64)
     return edged[:-2, 1:-1] + edged[2:, 1:-1] + edged[1:-1, :-2] + edged[1:-1, 2:]
 

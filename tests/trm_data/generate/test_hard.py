@@ -1,4 +1,4 @@
-"""Hard puzzles have one solution, are minimal, depend on their number alone, rate as Sudoku-Extreme."""
+"""Hard puzzles have one solution, are minimal, depend only on their number, and have ratings like Sudoku-Extreme."""
 
 import csv
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +13,7 @@ from trm_data.kinds.sudoku.solve import RATE_IMAGES, rate, solve
 
 @pytest.fixture(scope="module")
 def block():
-    """Puzzles 0 to 31: one of each part of the distribution."""
+    """Return puzzles 0 to 31: one from each part of the distribution."""
     return generate_counted(5, 2, 0, 32)
 
 

@@ -1,4 +1,4 @@
-"""Generated mazes have long paths, the distribution of blind rejection, and depend on their number alone."""
+"""Generated mazes have long paths, the distribution of blind rejection, and depend only on their number."""
 
 import hashlib
 from collections import Counter
@@ -19,7 +19,7 @@ from trm_data.sources.base import fetch_source, parse_source
 
 
 def all_mazes(rows: int, columns: int, walls: range) -> tuple[np.ndarray, np.ndarray]:
-    """Every maze of a size, and its probability under blind draws, but for a factor."""
+    """Return every maze of a size, and its probability under blind draws, up to a constant factor."""
     cells = rows * columns
     mazes, chances = [], []
     for count in walls:
@@ -45,10 +45,10 @@ def all_mazes(rows: int, columns: int, walls: range) -> tuple[np.ndarray, np.nda
 def test_every_maze_is_as_likely_as_under_blind_rejection(
     rows: int, columns: int, min_path: int, low: float, high: float
 ) -> None:
-    """Chi-square against all mazes that there are.
+    """Chi-square against all possible mazes.
 
-    It fails if layouts are taken whatever their share of long pairs, or if a pair in one of several parts
-    is drawn with the weights of another.
+    It fails if layouts are accepted regardless of their share of long pairs, or if a pair in one of several
+    components is drawn with the weights of another.
     """
     count = 60_000
     least, most = wall_range(rows, columns, low, high)
@@ -69,7 +69,7 @@ def test_every_maze_is_as_likely_as_under_blind_rejection(
 
 @pytest.mark.integration
 def test_larger_mazes_are_distributed_as_under_blind_rejection() -> None:
-    """8x9 and at least 18 steps, from layouts of independent code; the pair of a layout may be in several parts."""
+    """8x9 and at least 18 steps, with layouts from independent code; long pairs may be in several components."""
     rows, columns, min_path, draws = 8, 9, 18, 400_000
     random = np.random.default_rng(2)
     order = random.permuted(np.broadcast_to(np.arange(72, dtype=np.uint8), (draws, 72)), axis=1)
@@ -95,7 +95,7 @@ def test_larger_mazes_are_distributed_as_under_blind_rejection() -> None:
 
 @pytest.mark.integration
 def test_mazes_are_like_the_published_ones(shared_data: Path) -> None:
-    """150 of them; over 2,000 the mean path is 113.9 (sd 5.1) and the mean wall share 0.3733 (sd 0.0254)."""
+    """Compare 150 mazes; over 2,000 the mean path is 113.9 (sd 5.1) and the mean wall share 0.3733 (sd 0.0254)."""
     path = shared_data / "maze" / "maze_30x30_hard_1k_train.csv"
     with fetch_source(parse_source(f"csv:{path}")) as source:
         published, _ = read_mazes(source, 30, 30)
@@ -119,11 +119,11 @@ WIDE = [pytest.param(*size, marks=pytest.mark.integration) for size in ((3, 64),
     [(3, 3), (3, 5), (5, 3), (5, 5), (9, 9), (10, 20), (32, 8), *WIDE],
 )
 def test_every_size_has_mazes(rows: int, columns: int) -> None:
-    """The narrow range of walls is found by a few fixes of a layout, the wide one by none."""
+    """The narrow range of walls needs a few corrections of a layout, the wide one none."""
     min_path = default_min_path(rows, columns) if rows < 50 else 150
     low, high = 0.3, 0.4
     mazes = generate_mazes(2, 1, 0, 4, rows, columns, min_path, low, high)
-    found = label_mazes(mazes, rows, columns)  # one start, one goal, known tokens
+    found = label_mazes(mazes, rows, columns)  # checks one start, one goal, known tokens
     assert (found.path_steps >= min_path).all()
     walls = (mazes == MAZE_WALL).sum(axis=1)
     least, most = wall_range(rows, columns, low, high)

@@ -1,4 +1,4 @@
-"""Generated puzzles have one solution, are minimal up to side 9, and depend on their number alone."""
+"""Generated puzzles have one solution, are minimal up to side 9, and depend only on their number."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -47,7 +47,7 @@ def test_seed_and_stream_make_other_puzzles():
 
 
 def test_grids_are_not_all_equivalent():
-    """The rows of a band split the digits in minirows; how often they agree is the same in one orbit."""
+    """The rows of a band split the digits in minirows; how often they agree is constant within one orbit."""
     _, solutions = generate(3, 0, 0, 60, 3, 3)
     kinds = set()
     for grid in solutions.reshape(-1, 3, 3, 3, 3):  # [grid, band, row, stack, column]
@@ -66,7 +66,7 @@ def test_grids_are_not_all_equivalent():
 
 
 def test_first_rows_are_spread():
-    """Every digit is about as often in some cells on the diagonal boxes and outside of them."""
+    """Every digit is about equally frequent in some cells inside and outside the diagonal boxes."""
     _, solutions = generate(4, 0, 0, 1800, 3, 3)
     for cell in (0, 8, 40, 72):
         counts = np.bincount(solutions[:, cell], minlength=10)[1:]

@@ -26,7 +26,7 @@ from trm_data.verify.flow import verify_dataset
 
 
 def grid(seed: int, rows: int, columns: int) -> list[list[int]]:
-    """Any grid of all colours."""
+    """Return a random grid of all colours."""
     return np.random.default_rng(seed).integers(0, 10, (rows, columns)).tolist()
 
 
@@ -84,7 +84,7 @@ def test_splits_and_identifiers(folder, layout: Layout) -> None:
 
 
 def test_the_catalog_undoes_every_row(folder, layout: Layout) -> None:
-    """Crop by the offsets, undo dihedral and colours: the original grids come back."""
+    """Cropping by the offsets and undoing dihedral and colours gives the original grids."""
     build_dataset(request(folder), layout)
     for split in ("train", "test"):
         dataset = open_dataset("arc", layout.machine, split)
@@ -171,7 +171,7 @@ def test_any_subset_can_be_the_test_split(tmp_path, layout: Layout) -> None:
 
 
 def test_a_leak_that_is_not_known_fails_the_check(folder, layout: Layout) -> None:
-    """A training task has the test pair of an evaluation task, in other colours and turned."""
+    """A training task has the test pair of an evaluation task, recoloured and rotated."""
     leaked = task(1000)["test"][0]
     cycled = np.array([0, 2, 3, 4, 5, 6, 7, 8, 9, 1])
     turned = {key: np.rot90(cycled[np.array(value)]).tolist() for key, value in leaked.items()}
@@ -268,7 +268,7 @@ def test_the_published_sets(shared_data, layout: Layout, version: int, groups: i
 def test_the_documented_command_builds_from_the_folders_that_users_have(
     shared_data: Path, tmp_path: Path, source: str, tasks: int
 ) -> None:
-    """Without ConceptARC, and named so."""
+    """ConceptARC is left out, and the name tells so."""
     kind, _, folder = source.partition(":")
     place = shared_data.parent / "cases" / folder
     if not place.is_dir():

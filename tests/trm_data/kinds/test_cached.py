@@ -1,4 +1,4 @@
-"""Candidates of slow generators are made once: the rows are the same, and a damaged block is made again."""
+"""Candidates of slow generators are made once: the rows are equal, and a damaged block is made again."""
 
 import hashlib
 import io
@@ -17,7 +17,7 @@ from trm_data.storage.root import resolve_root
 
 
 class Generator:
-    """Counts how often it is asked."""
+    """Generator that counts its calls."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[int, int]] = []

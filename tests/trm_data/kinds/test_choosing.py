@@ -1,4 +1,4 @@
-"""Chosen puzzles come in the order in which buckets take turns; a choice beyond memory is refused."""
+"""Chosen puzzles alternate between buckets; a choice that exceeds memory is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Maze datasets: generated and read, every bad row named, the published file whole."""
+"""Maze datasets: generated and read; every bad row is named; the published file is read completely."""
 
 import dataclasses
 from types import SimpleNamespace
@@ -74,7 +74,7 @@ LABEL = cells("S  # ", "o# # ", "o#   ", "o### ", "ooooG")
             True,
             False,
             False,
-        ),  # two ways at once
+        ),  # two paths at once
         (
             MAZE,
             LABEL,
@@ -82,9 +82,9 @@ LABEL = cells("S  # ", "o# # ", "o#   ", "o### ", "ooooG")
             True,
             True,
             True,
-        ),  # another shortest
+        ),  # another shortest path
         (MAZE, LABEL, cells("S  # ", "o# # ", "o#   ", "o### ", "oo oG"), True, False, False),  # a gap
-        (MAZE, LABEL, cells("S  # ", "o# #o", "o#   ", "o### ", "ooooG"), True, False, False),  # a mark aside
+        (MAZE, LABEL, cells("S  # ", "o# #o", "o#   ", "o### ", "ooooG"), True, False, False),  # a stray mark
         (MAZE, LABEL, cells("S    ", "o# # ", "o#   ", "o### ", "ooooG"), False, False, False),  # a wall less
         (MAZE, LABEL, cells("S  ##", "o# # ", "o#   ", "o### ", "ooooG"), True, False, False),  # a wall more
         (MAZE, LABEL, cells("S S# ", "o# # ", "o#   ", "o### ", "ooooG"), True, False, False),
@@ -115,7 +115,7 @@ def test_labels_and_other_shortest_paths_of_generated_mazes_are_right(layout: La
     batch = dataset.read(np.arange(len(dataset)))
     inputs, labels = (batch[name].astype(np.uint8) for name in ("inputs", "labels"))
     assert all(found.all() for found in score(inputs, labels, labels))
-    turned = inputs.reshape(-1, 5, 5)[:, ::-1, ::-1].reshape(-1, 25)  # the rule looks the other way
+    turned = inputs.reshape(-1, 5, 5)[:, ::-1, ::-1].reshape(-1, 25)  # the rule's order is reversed
     ruled = label_mazes(np.ascontiguousarray(turned), 5, 5).labels
     others = np.ascontiguousarray(ruled.reshape(-1, 5, 5)[:, ::-1, ::-1].reshape(-1, 25))
     assert all(found.all() for found in score(inputs, labels, others))

@@ -1,4 +1,4 @@
-"""What labels augmented mazes: the published rule, the moved path, or any given one; and mazes with one path."""
+"""Labels of augmented mazes: the published rule, the moved path, or any given path; and mazes with one path."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_virtual_dataset_has_the_rows_of_the_stored_one(layout: Layout) -> Non
 
 
 def test_verify_finds_labels_that_are_not_the_rules(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a build that moved labels would leave them."""
+    """Simulates a build that moved the labels."""
     monkeypatch.setattr(Relabelled, "fill", lambda self, *slots: self._moved.fill(*slots))
     engine = LocalEngine(workers=1)
     build_dataset(request(), layout, engine=engine)
@@ -188,7 +188,7 @@ def test_perfect_mazes_have_one_path_as_long_as_asked(rows: int, columns: int, l
 
 
 def test_spanning_trees_are_drawn_uniformly() -> None:
-    """Of 3x3 rooms in 5x5 cells there are 192; each should come up 52 times in 10,000."""
+    """3x3 rooms in 5x5 cells have 192 spanning trees; each should occur 52 times in 10,000."""
     mazes = generate_unique_mazes(1, 0, 0, 10_000, 5, 5, 1)
     layouts = np.where(mazes == 1, 0, 1).astype(np.uint8)
     _, counts = np.unique(layouts, axis=0, return_counts=True)
@@ -221,7 +221,7 @@ def test_counts_of_shortest_paths_by_hand() -> None:
 
     crossroads = decode_maze("S   # " + " # #  " + "   ## " + "## ## " + "##   G" + "######", 6, 6)
     paths, forced = count_shortest_paths(crossroads[None], 6, 6)
-    assert (paths[0], forced[0]) == (2, 5 / 8)  # around the wall either way, then one way
+    assert (paths[0], forced[0]) == (2, 5 / 8)  # two ways around the wall, then one way
     beside = decode_maze("SG  " + " " * 12, 4, 4)
     assert [float(value[0]) for value in count_shortest_paths(beside[None], 4, 4)] == [1, 1]
     apart = decode_maze("S#G " + "####" + " " * 8, 4, 4)
@@ -229,7 +229,7 @@ def test_counts_of_shortest_paths_by_hand() -> None:
 
 
 def test_most_moved_labels_of_published_mazes_break_the_rule(shared_data) -> None:
-    """REFERENCE: 13.4% of the moved labels are those that the rule gives; the median maze has 10^6.6 shortest paths."""
+    """REFERENCE: 13.4% of the moved labels match the rule; the median maze has 10^6.6 shortest paths."""
     from trm_data.kinds.maze.source import read_mazes
     from trm_data.sources.base import fetch_source
     from trm_data.symmetry.dihedral import source_cells
@@ -257,7 +257,7 @@ def test_an_import_records_how_rows_are_labelled(tmp_path, layout: Layout, form:
         build_dataset(request(options=dataclasses.replace(OPTIONS, labels=form)), layout)
     out = tmp_path / "published"
     export_dataset(layout, "mazes", out, form="npy")
-    (out / "export.json").unlink(missing_ok=True)  # as the published code leaves it
+    (out / "export.json").unlink(missing_ok=True)  # as in folders of the published code
     imported = build_dataset(import_request(str(out), "imported", "maze"), layout).manifest
     assert json.loads(imported.spec.options.of_options)["labels"] == form
     assert verify_dataset(layout, "imported").problems == []

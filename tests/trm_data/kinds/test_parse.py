@@ -1,4 +1,4 @@
-"""A puzzle as a person types it is the puzzle as it is drawn; and what a solver says of it."""
+"""A typed puzzle equals the drawn one; and the results of solvers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rest of the package knows no kind by name; the registry finds all of them, and imports little for it."""
+"""The rest of the package has no names of kinds; the registry finds all kinds with few imports."""
 
 import ast
 import re
@@ -39,7 +39,7 @@ KNOW_NO_KIND = sorted(
 
 
 def named_kinds(tree: ast.Module) -> Iterator[str]:
-    """Names of kinds in code: texts that are one, but for values of a `Literal` or a `Form`, and imported modules."""
+    """Yield names of kinds in code: string literals, except values of a `Literal` or a `Form`, and imported modules."""
     allowed: set[ast.AST] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.AnnAssign) and re.match(r".*Literal\[|Form$", ast.unparse(node.annotation)):

@@ -73,12 +73,12 @@ def test_answers_are_judged_by_the_rules(box) -> None:
     spec = SimpleNamespace(options=SudokuOptions(box_rows=box[0], box_columns=box[1]))
     answers = labels.copy()
     clue, blank = (int(np.flatnonzero(where)[0]) for where in (puzzles[1] > 0, puzzles[2] == 0))
-    answers[1, clue] = labels[1, clue] % side + 2  # a clue is another digit
-    answers[2, blank] = 1  # a blank is left
+    answers[1, clue] = labels[1, clue] % side + 2  # a clue is changed
+    answers[2, blank] = 1  # one cell stays blank
     answers[3] = 0
     answers[4] = np.where(
         labels[4] == 2, 3, np.where(labels[4] == 3, 2, labels[4])
-    )  # a legal grid of other clues
+    )  # a legal grid with other clues
     scores = SudokuKind().score(spec, inputs, labels, answers)
     assert scores.given_kept.tolist() == [True, False, True, False, False, True]
     assert scores.valid.tolist() == [True, False, False, False, False, True]
@@ -92,7 +92,7 @@ def test_answers_are_judged_by_the_rules(box) -> None:
         0,
         1,
         1,
-    ]  # of many answers
+    ]  # a puzzle with many answers
 
 
 @settings(deadline=None, max_examples=50)

@@ -1,4 +1,4 @@
-"""A user's own tables: three formats give the same dataset; wrong rows and files are named; nothing is unpickled."""
+"""Users' own tables: three formats give the same dataset; bad rows and files are named; nothing is unpickled."""
 
 import csv
 import json
@@ -24,7 +24,7 @@ def layout(tmp_path) -> Layout:
 
 
 def write(path, inputs, labels) -> str:
-    """The same table in the format that the file's name says."""
+    """Write the same table in the format of the file extension."""
     if path.suffix == ".npz":
         np.savez(path, inputs=inputs, labels=labels)
     elif path.suffix == ".npy":
@@ -32,7 +32,7 @@ def write(path, inputs, labels) -> str:
     elif path.name.endswith("json.csv"):
         with path.open("w", newline="") as file:
             lines = zip(inputs.tolist(), labels.tolist(), strict=True)
-            csv.writer(file).writerows([["inputs", "labels"], *lines])  # a list as Python writes it is JSON
+            csv.writer(file).writerows([["inputs", "labels"], *lines])  # a list in Python syntax is also JSON
     elif path.suffix == ".parquet":
         pq.write_table(pa.table({"inputs": inputs.tolist(), "labels": labels.tolist()}), path)
     else:
@@ -204,7 +204,7 @@ def test_augmentations_need_the_symmetries(tmp_path, layout: Layout) -> None:
 def test_a_file_is_read_to_its_end_however_many_rows_are_equivalent(
     tmp_path, layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Patience is for generators, which have no end."""
+    """The limit of misses is only for generators, which have no end."""
     monkeypatch.setattr("trm_data.kinds.choosing.MISSES_ALLOWED", 1)
     monkeypatch.setattr("trm_data.kinds.choosing.MOST_ASKED", 1)
     images = np.concatenate([GRIDS[:8], GRIDS[:8, ::-1], GRIDS[:8, :, ::-1], GRIDS[:8, ::-1, ::-1]])

@@ -1,4 +1,4 @@
-"""The loader: a pure function of the step, the same for any number of hosts, nothing lost at a seam."""
+"""The loader: a pure function of the step, equal for any number of hosts, with nothing lost between epochs."""
 
 from collections import Counter
 from pathlib import Path
@@ -101,7 +101,7 @@ def test_augmentations_are_drawn_evenly(dataset: trm_data.Dataset) -> None:
     data=st.data(),
 )
 def test_nothing_is_lost_or_repeated_whatever_the_groups(shape, batch: int, seed: int, data) -> None:
-    """Groups with several examples: every epoch has one augmentation of each, all its examples, once."""
+    """Groups with several examples: every epoch has one augmentation of each group, with all its examples, once."""
     augmentations, examples = (np.array(column, np.int64) for column in zip(*shape, strict=True))
     first = np.concatenate([[0], np.cumsum(augmentations * examples)[:-1]])
     table = GroupTable(first, augmentations, examples)

@@ -1,4 +1,4 @@
-"""A mixture: exact proportions in any window, one token space, the same batches for any hosts and any start."""
+"""A mixture: exact proportions in any window, one token space, equal batches for any hosts and any start."""
 
 import dataclasses
 
@@ -92,7 +92,7 @@ def test_starting_at_a_step_continues_exactly(mixture: Mixture, start: int) -> N
 
 
 def test_every_row_is_the_next_one_of_its_dataset(mixture: Mixture, root) -> None:
-    """Without the mixing, the rows of a task are those of training on its dataset alone."""
+    """Apart from the order of tasks, the rows of a task equal those of training on its dataset alone."""
     every = batches(mixture, 40)
     for task, dataset in enumerate(mixture.datasets):
         mine = np.concatenate([batch["inputs"][batch["tasks"] == task] for batch in every])

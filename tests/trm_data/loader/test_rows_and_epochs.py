@@ -1,4 +1,4 @@
-"""A dataset as Python people expect one: rows by number, slices, a walk that ends, batches in order."""
+"""Datasets follow Python conventions: rows by number, slices, finite iteration, batches in order."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_an_epoch_is_all_rows_in_order_and_may_be_walked_again(train: Dataset) -
 
 
 def test_worker_processes_of_other_frameworks_can_have_it(train: Dataset) -> None:
-    """They pickle a data set, ask for its length and for rows or batches by number, and try IndexError for its end."""
+    """They pickle a dataset, ask for its length and for rows or batches by number, and expect IndexError at its end."""
     sent = pickle.loads(pickle.dumps(trm_data.epoch(train, 100)))  # noqa: S301
     assert [len(batch["labels"]) for batch in sent] == [100, 100, 40]
     assert same(pickle.loads(pickle.dumps(train))[5], train[5])  # noqa: S301

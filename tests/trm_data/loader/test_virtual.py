@@ -1,4 +1,4 @@
-"""Virtual datasets: the batches of the stored ones bit for bit, on disk and in memory only base puzzles."""
+"""Virtual datasets: batches equal the stored ones bit for bit; disk and memory hold only base puzzles."""
 
 import dataclasses
 import json
@@ -18,7 +18,7 @@ from trm_data.storage.root import resolve_root
 from trm_data.verify.flow import verify_dataset
 
 TASKS = {
-    "mirror": {  # the same under a left-right flip: it has fewer distinct images
+    "mirror": {  # symmetric under a left-right flip, so it has fewer distinct images
         "train": [
             {"input": [[1, 0, 1]], "output": [[0, 1, 0]]},
             {"input": [[2, 2, 2]], "output": [[2, 0, 2]]},
@@ -37,7 +37,7 @@ TASKS = {
 
 
 def arc_request(folder, **changes) -> BuildRequest:
-    """Two tasks, of which `plain` is evaluated."""
+    """Return a request with two tasks; `plain` is the evaluation task."""
     for subset, names in (("training", ["mirror"]), ("evaluation", ["plain"])):
         (folder / subset).mkdir(exist_ok=True)
         for name in names:
@@ -55,7 +55,7 @@ def arc_request(folder, **changes) -> BuildRequest:
 
 
 def requests(kind: str, folder, request_small) -> BuildRequest:
-    """Datasets with regular groups, with symmetric puzzles, with several examples."""
+    """Return requests with regular groups, with symmetric puzzles, or with several examples."""
     if kind == "arc":
         return arc_request(folder)
     if kind == "maze":
@@ -108,7 +108,7 @@ def assert_same(left: dict, right: dict) -> None:
 
 
 def test_other_augmentations_are_another_content(tmp_path, request_small) -> None:
-    """The base puzzles are the same; what the loader makes of them is not."""
+    """The base puzzles are equal; the rows that the loader makes differ."""
     layout = resolve_root(tmp_path)
     first = build_dataset(request_small(name="a", augment="virtual"), layout).manifest
     second = build_dataset(request_small(name="b", augment="virtual", aug=11), layout).manifest

@@ -16,7 +16,7 @@ TOKENS = np.arange(16, dtype=np.uint8)
 
 
 def marked() -> Drawing:
-    """The first cell is wrong, the second changed, the third both."""
+    """Return a drawing whose first cell is wrong, second changed, third both."""
     wrong, before = np.zeros(16, bool), TOKENS.copy()
     wrong[[0, 2]] = True
     before[[1, 2]] += 1
@@ -57,12 +57,12 @@ def test_drawings_have_headings_and_marks_a_meaning(capsys: pytest.CaptureFixtur
 
 
 class Terminal(io.StringIO):
-    """Standard output that is a terminal."""
+    """Simulates a terminal on stdout."""
 
     encoding = "utf-8"
 
     def isatty(self) -> bool:
-        """It is one."""
+        """Return True."""
         return True
 
 

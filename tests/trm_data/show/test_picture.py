@@ -1,4 +1,4 @@
-"""Drawings as pictures: what is pointed out, and what is seen when of a picture that moves."""
+"""Drawings as pictures: marked cells, and when each frame of an animation is visible."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ def test_the_newest_frame_on_top_is_the_one_of_its_beat(count: int) -> None:
     root = ElementTree.fromstring(svg_animation([(f"step {i}", PLAIN) for i in range(count)], frame_s=0.5))
     frames = root.findall(f"{SVG}g")
     assert [frame.get("visibility", "visible") for frame in frames] == ["hidden"] * (count - 1) + ["visible"]
-    beats = count + 1  # the last is seen twice as long
+    beats = count + 1  # the last frame stays twice as long
 
     def seen(frame: ElementTree.Element, at: float) -> bool:
         (animate,) = frame.findall(f"{SVG}animate")
         assert animate.get("dur") == f"{0.5 * beats:g}s"
         times = [float(time) for time in animate.get("keyTimes", "").split(";")]
-        assert times[0] == 0  # or a browser plays nothing
+        assert times[0] == 0  # otherwise browsers play nothing
         assert times == sorted(times)
         return animate.get("values", "").split(";")[sum(time <= at for time in times) - 1] == "visible"
 
@@ -77,7 +77,7 @@ def test_a_title_that_is_wider_than_its_drawing_has_room() -> None:
 
 
 def letters(drawing: Drawing) -> dict[str, tuple[str | None, str | None]]:
-    """Ink and weight of each symbol of a picture."""
+    """Return colour and weight of each symbol of a picture."""
     texts = ElementTree.fromstring(svg(drawing)).iter(f"{SVG}text")
     return {each.text or "": (each.get("fill"), each.get("font-weight")) for each in texts}
 

@@ -1,4 +1,4 @@
-"""Tables: whole in a pipe, as much as there is room for on a terminal, and never a name in pieces."""
+"""Tables: complete in a pipe, as much as fits on a terminal, and never a broken name."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def test_what_every_row_says_makes_room_for_what_differs() -> None:
         " ".join(said[4:]).split() == f"the same in every row: dataset {NAME}, split test, step 1500".split()
     )
     assert max(map(len, said)) <= 40
-    assert "the same" not in "".join(table_lines(columns, rows, width=100))  # all have room
-    assert "the same" not in "".join(table_lines(columns, rows[:1], width=40))  # of one row that says nothing
+    assert "the same" not in "".join(table_lines(columns, rows, width=100))  # all columns fit
+    assert "the same" not in "".join(table_lines(columns, rows[:1], width=40))  # meaningless for one row
     alike = table_lines(columns, [rows[0], rows[0]], width=40)
     assert alike[0].split() == ["run", "dataset"][: len(alike[0].split())]
     assert "hidden: " in "".join(alike)
@@ -137,7 +137,7 @@ def test_a_pipe_of_four_thousand_wide_rows_is_written_at_once() -> None:
     names = [f"column_{number}" for number in range(38)]
     begun = time.process_time()
     lines = table_lines(names, rows)
-    assert time.process_time() - begun < 2.0  # 0.2 s here; laid out as drawn tables are, it takes 15
+    assert time.process_time() - begun < 2.0  # 0.2 s here; 15 s with the layout for terminals
     assert len(lines) == 4_161
     assert re.fullmatch(r" (value-0-\d+ *){38}", lines[2])
 

@@ -1,4 +1,4 @@
-"""Labels by the published rule, and what is said about labels that are wrong."""
+"""Labels by the published rule, and messages about wrong labels."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ def tokens(*texts: str, rows: int = 3, columns: int = 3) -> np.ndarray:
 
 
 def test_published_labels_follow_the_rule(shared_data: Path) -> None:
-    """All 1,000 rows; their rating is the number of path cells with S and G."""
+    """Checks all 1,000 rows; their rating is the number of path cells including S and G."""
     path = shared_data / "maze" / "maze_30x30_hard_1k_train.csv"
     with fetch_source(parse_source(f"csv:{path}")) as source:
         rows, rejects = read_mazes(source, 30, 30)

@@ -1,4 +1,4 @@
-"""All digits at once come to what one after the other comes to."""
+"""Propagation of all digits at once equals propagation one digit after another."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _one_after_the_other(state: State, word: int, kept: np.uint64) -> State | No
 
 
 def _open_words(state: State) -> list[int]:
-    """Words of a digit that still has a choice."""
+    """Return the words of digits that still have a choice."""
     return [word for word in range(WORDS) if int(state[word]).bit_count() > 3]
 
 
@@ -44,7 +44,7 @@ def test_the_fixed_point_is_the_same_wherever_a_search_may_go() -> None:
     rng = np.random.default_rng(1)
     reached = impossible = 0
     for puzzle in puzzles:
-        puzzle[rng.integers(0, 81, 12)] = 0  # so that there is more to guess
+        puzzle[rng.integers(0, 81, 12)] = 0  # to require more guesses
         state, word, kept = _loaded(puzzle), 0, ALL_BITS
         while True:
             expected = _one_after_the_other(state, word, kept)
@@ -56,7 +56,7 @@ def test_the_fixed_point_is_the_same_wherever_a_search_may_go() -> None:
                 impossible += 1
                 break
             np.testing.assert_array_equal(result[:PLACED], expected[:PLACED])
-            assert result[PLACED] == 7  # is the search's
+            assert result[PLACED] == 7  # belongs to the search
             reached += 1
             tables = make_tables(3, 3)
             state = expected
@@ -93,13 +93,13 @@ def _refused(state: State) -> bool:
 
 def test_two_digits_that_have_only_one_cell_of_a_row_are_refused() -> None:
     state = _all_candidates()
-    state[[0, 3]] &= ~np.uint64(0o776)  # all of the first row but its first cell
+    state[[0, 3]] &= ~np.uint64(0o776)  # all of the first row except its first cell
     assert _refused(state)
 
 
 def test_two_cells_of_a_row_that_have_only_one_digit_are_refused() -> None:
     state = _all_candidates()
-    state[3:WORDS:3] &= ~np.uint64(0o003)  # the first two cells have the first digit alone
+    state[3:WORDS:3] &= ~np.uint64(0o003)  # the first two cells have only the first digit
     assert _refused(state)
 
 
@@ -118,7 +118,7 @@ def test_a_digit_without_cells_in_a_row_is_refused() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_clues_are_loaded_as_one_after_the_other(seed: int) -> None:
     puzzle = generate(seed, 1, 0, 1, 3, 3)[0][0]
-    around = np.full(81 + 64, 9, np.uint8)  # what lies around a grid says nothing
+    around = np.full(81 + 64, 9, np.uint8)  # memory around a grid must not matter
     around[32 : 32 + 81] = puzzle
     state = np.full(PLACED + 1, 7, np.uint64)
     load_clues_nine(state, around[32 : 32 + 81])
@@ -128,7 +128,7 @@ def test_clues_are_loaded_as_one_after_the_other(seed: int) -> None:
 
 def test_clues_that_contradict_each_other_have_no_solution() -> None:
     puzzle = generate(5, 1, 0, 1, 3, 3)[0][0]
-    for cells in ((0, 8), (0, 72), (0, 20)):  # of a row, a column, a box
+    for cells in ((0, 8), (0, 72), (0, 20)):  # in a row, a column, a box
         wrong = puzzle.copy()
         wrong[list(cells)] = 5
         found = solve(wrong[None], 3, 3)

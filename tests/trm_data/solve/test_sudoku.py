@@ -1,4 +1,4 @@
-"""The solver against brute force, public-domain puzzles, and the lists beside the checkout where present."""
+"""The solver against brute force, public-domain puzzles, and the lists next to the checkout if present."""
 
 import csv
 import itertools
@@ -31,7 +31,7 @@ def load(name):
 
 
 def all_small_grids():
-    """The 288 grids of 2x2 boxes, by trying all rows."""
+    """Return the 288 grids of 2x2 boxes, found by trying all rows."""
     rows = list(itertools.permutations(range(1, 5)))
     grids = []
     for four in itertools.product(rows, repeat=4):
@@ -128,7 +128,7 @@ def test_node_limit_is_reported():
 
 
 def test_matching_tables_equal_their_definition():
-    """Pairs of 3x3 that are in a perfect matching, by looking at all orders for each set."""
+    """Compare with all orders for each set of 3x3 pairs: which pairs are in a perfect matching."""
     made = tables.make_tables(3, 3)
     for pairs in range(512):
         inside = [
@@ -177,7 +177,7 @@ def test_sudoku_extreme_rows():
 
 
 def spearman(left, right):
-    """Rank correlation with ties averaged."""
+    """Return the rank correlation, with ties averaged."""
     ranks = []
     for values in (left, right):
         _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)

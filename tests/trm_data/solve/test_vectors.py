@@ -1,7 +1,7 @@
-"""Vectors do what numpy does to each lane."""
+"""Vector operations equal numpy's on each lane."""
 
 # pyright: basic, reportCallIssue=false, reportGeneralTypeIssues=false
-# (numba gives intrinsics their first argument)
+# (numba passes the first argument of intrinsics)
 from __future__ import annotations
 
 from typing import Any
@@ -69,7 +69,7 @@ def test_every_operation_is_that_of_the_lanes(word: Any, zeros: int | None) -> N
     lanes = 8 if word is np.uint32 else 4
     rng = np.random.default_rng(lanes + (zeros or 0))
     left, right = rng.integers(0, np.iinfo(word).max, (2, lanes), word, endpoint=True)
-    left[1] = np.iinfo(word).max  # the bit of a sign, and all others
+    left[1] = np.iinfo(word).max  # the sign bit, and all other bits
     left[-2:] = 3  # the smallest, twice
     left[:zeros] = 0
     out, found = np.empty((11, lanes), word), np.empty(3, np.int64)

@@ -1,4 +1,4 @@
-"""ARC tasks from the layouts that are found, and every bad file refused with its place."""
+"""ARC tasks from common layouts; every bad file is refused with its place."""
 
 import copy
 import gzip
@@ -358,7 +358,7 @@ def write_both(folder, training, evaluation):
 
 @pytest.mark.parametrize("kind", ["kaggle", "repo"])
 def test_files_of_version_2_have_the_names_of_version_1(tmp_path, kind):
-    """As the folder of a competition and a clone of its repository have them, and told apart by their tasks."""
+    """Competition folders and clones of the repository share file names; the tasks tell the versions apart."""
     write_both(tmp_path, ["00576224", "mine"], ["135a2760"])
     subsets = ["training2", "evaluation2"]
     read = read_tasks(kind, tmp_path, subsets, of_version=subsets)
@@ -424,7 +424,7 @@ PAIRS = [
     ],
 )
 def test_pairs_alone_are_a_task_whose_last_pair_is_the_test(tmp_path, task):
-    """As re-arc and BARC have them."""
+    """re-arc and BARC use this form."""
     write_repo(tmp_path / "tasks", {"a": task})
     (read,) = read_tasks("repo", tmp_path, ["tasks"]).tasks
     assert [(pair.input.tolist(), pair.output.tolist()) for pair in read.train] == [

@@ -1,4 +1,4 @@
-"""Files of puzzles in the forms that people have: each is read as the same puzzles, or named."""
+"""Puzzle files in common formats: each gives the same puzzles, or a named error."""
 
 from __future__ import annotations
 
@@ -299,7 +299,7 @@ def test_builds_read_them_and_their_digests_are_those_of_lines(tmp_path: Path) -
 
 
 def test_the_shared_cases_are_read(shared_data: Path) -> None:
-    """Rows and clues of the first puzzle, and what is refused."""
+    """Checks rows and clues of the first puzzle, and the rejects."""
     cases = shared_data.parent / "cases"
     if not cases.is_dir():
         pytest.skip("no shared/cases beside the checkout")

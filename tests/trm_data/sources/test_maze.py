@@ -1,4 +1,4 @@
-"""Maze files: what is read, and what every kind of bad row says."""
+"""Maze files: valid content, and the message of every kind of bad row."""
 
 import dataclasses
 import gzip

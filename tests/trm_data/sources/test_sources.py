@@ -1,4 +1,4 @@
-"""Files: what is read, and what every kind of bad input says."""
+"""Source files: valid content, and the message of every kind of bad input."""
 
 import dataclasses
 import gzip
@@ -178,7 +178,7 @@ def test_other_forms_of_sources_are_refused(text: str) -> None:
         parse_source(text, "--test-source")
 
 
-# Files as people have them.
+# Files from other programs.
 
 
 @pytest.mark.parametrize(
@@ -338,7 +338,7 @@ def test_a_build_of_a_file_says_that_nothing_is_held_out(
     assert "nothing is held out; --val-size N and --test-size N" in caplog.text
     card = (tmp_path / "datasets" / "mine" / "README.md").read_text()
     assert "--source csv:mine.csv --columns question=clues" in card
-    assert "Cite" not in card  # nobody else's puzzles
+    assert "Cite" not in card  # not the puzzles of a publication
     caplog.clear()
     held = run_here(main, *words, "--test-size", "1", "--name", "held", "--quiet", "--root", str(tmp_path))
     assert held.returncode == 0
@@ -419,7 +419,7 @@ def test_symbols_stand_in_the_specification_and_the_command(tmp_path: Path) -> N
 
 
 class Told:
-    """Progress that remembers what it was told."""
+    """Progress that records its calls."""
 
     def __init__(self) -> None:
         self.stages: list[str] = []

@@ -1,4 +1,4 @@
-"""JSON of anyone: what is no text that can be written again is refused."""
+"""Untrusted JSON: text that cannot be written again is refused."""
 
 import json
 

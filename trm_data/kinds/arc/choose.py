@@ -1,8 +1,8 @@
-"""Choose ARC tasks and lay their pairs out in splits.
+"""Choose ARC tasks and assign their pairs to splits.
 
 Every chosen task has its demonstrations in training, because its identifiers must be learned. The test pairs of the
-evaluation subset are the test split; the test pairs of other tasks are training examples too, but those of the
-validation tasks. Tasks come in a keyed order, so a smaller set is the beginning of a larger one.
+evaluation subset are the test split. The test pairs of other tasks are also training examples, except those of the
+validation tasks. Tasks come in a keyed order, so a smaller set is a prefix of a larger one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _Example:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """A task with the examples that it gives to each split, and its augmentations."""
+    """A task with its examples in each split, and its augmentations."""
 
     task: Task
     examples: dict[Split, list[_Example]]
@@ -58,14 +58,14 @@ def choose_tasks(
     engine: Engine,
     progress: Progress,
 ) -> Selection:
-    """The groups of every split."""
+    """Return the groups of every split."""
     warnings = [*read.notes]
     left_out = said_of_rejects(read.rejects, "task")
     if not read.tasks:
         raise SpecError(f"{source_name}: has no usable task{left_out}")
     tasks = _in_order(spec, options, read.tasks, warnings, left_out)
     progress.start("choose tasks", len(tasks), "tasks")
-    examples = _examples(tasks)  # while the workers get ready
+    examples = _examples(tasks)  # while the workers start
     validation = _validation_tasks(spec, options, tasks, examples, left_out)
     parts = [
         tasks[start:stop] for start, stop in slices(len(tasks), engine.workers, smallest=TASKS_AT_A_TIME)
@@ -97,7 +97,7 @@ def choose_tasks(
 
 
 def _distinct_ks(spec: DatasetSpec, tasks: list[Task]) -> list[NDArray[np.int32]]:
-    """For each task the k of its augmentations, no two of which are equal."""
+    """Return for each task the k of its augmentations, no two of which are equal."""
     keys = np.array([puzzle_key(task.name) for task in tasks], np.int64)
     return distinct_augmentations([[*task.train, *task.test] for task in tasks], keys, spec.seed, spec.aug)
 
@@ -105,7 +105,7 @@ def _distinct_ks(spec: DatasetSpec, tasks: list[Task]) -> list[NDArray[np.int32]
 def _in_order(
     spec: DatasetSpec, options: ArcOptions, tasks: list[Task], warnings: list[str], left_out: str
 ) -> list[Task]:
-    """The tasks to use, in the keyed order."""
+    """Return the tasks to use, in the keyed order."""
     if options.drop_duplicates:
         names = {task.name for task in tasks}
         dropped = {
@@ -124,7 +124,7 @@ def _in_order(
 
 
 def _examples(tasks: Sequence[Task]) -> dict[str, tuple[list[_Example], list[_Example]]]:
-    """Demonstrations and test pairs of every task, by its name."""
+    """Return demonstrations and test pairs of every task, by its name."""
     hashes = iter(pair_hashes([pair for task in tasks for pair in [*task.train, *task.test]]))
     return {
         task.name: (
@@ -142,7 +142,7 @@ def _validation_tasks(
     examples: Mapping[str, tuple[list[_Example], list[_Example]]],
     left_out: str,
 ) -> set[str]:
-    """Names of the tasks whose test pairs are held out: none of these pairs is trained on through another task."""
+    """Return the tasks whose test pairs are held out: no other task has these pairs, so none is trained on."""
     if not spec.val_size:
         return set()
     known: dict[str, set[str]] = {}
@@ -208,7 +208,7 @@ def _groups(chosen: list[_Chosen], split: Split, source_name: str) -> Groups | N
 
 
 def group_hash(hashes: Sequence[str]) -> str:
-    """Hash of a task's examples, whatever their order, from those of its pairs."""
+    """Return a hash of a task's examples from the hashes of its pairs, independent of their order."""
     return hashlib.blake2b("".join(sorted(hashes)).encode(), digest_size=16).hexdigest()
 
 
@@ -218,7 +218,7 @@ def _sizes(pair: Pair) -> str:
 
 
 def _identifiers_digest(seed: int, chosen: list[_Chosen]) -> str:
-    """sha256 over what every identifier stands for: the task and the symmetry, in the order of the identifiers."""
+    """Return the sha256 over the task and symmetry of every identifier, in the order of the identifiers."""
     digest = hashlib.sha256(canonical_json([[task.task.name, len(task.ks)] for task in chosen]))
     keys = np.array([puzzle_key(task.task.name) for task in chosen], np.int64)
     groups = np.repeat(np.arange(len(chosen)), [len(task.ks) for task in chosen])
@@ -233,11 +233,11 @@ class KnownDuplicate:
     """A test pair of `test_task` that is a pair of `train_task`, on which the standard dataset trains.
 
     Attributes:
-        train_task: Name; the same as `test_task` where a task's test pair is the image of one of its own
+        train_task: Name; equal to `test_task` if a task's test pair is the image of one of its own
             demonstrations.
         test_task: Name.
-        exact: Whether the pairs are equal as they are, or only under colours and dihedral.
-        note: What is equal to what.
+        exact: Whether the pairs are identical, or equal only up to colours and dihedral.
+        note: Which pairs are equal.
     """
 
     train_task: str
@@ -247,7 +247,7 @@ class KnownDuplicate:
 
     @property
     def within_task(self) -> bool:
-        """Whether both are one task, so that there is nothing to leave out."""
+        """Whether both are the same task, so that there is nothing to leave out."""
         return self.train_task == self.test_task
 
 

@@ -1,12 +1,12 @@
 """ARC grids as rows of 900 tokens: colours on a 30 x 30 canvas, with an end mark below and to the right.
 
 Input: grids of colours uint8 [R, C], 1 to 30 rows and columns. Output: rows of tokens uint8 [900].
-`encode_pair` and `decode_row` are inverses, given the same offset. Neighbours: `sources.arc` reads grids,
-`augment.arc` makes augmented rows in bulk from what `encode_pairs` returns.
+`encode_pair` and `decode_row` are inverses for the same offset. Neighbours: `sources.arc` reads grids,
+`augment.arc` makes augmented rows in bulk from the result of `encode_pairs`.
 
-Layout of a row, for a grid at the offset (r, c): colour + 2 on the grid's cells; EOS on the row just below and on
-the column just right of the grid, over the grid's own width and height, where the canvas still has that row
-or column; PAD elsewhere, the corner between the two marks included.
+Layout of a row, for a grid at the offset (r, c): colour + 2 on the grid's cells; EOS on the row just below and the
+column just right of the grid, along the grid's width and height, if that row or column is on the canvas; PAD
+elsewhere, including the corner between the two marks.
 
 Source: the TRM paper and its published code.
 """
@@ -34,7 +34,7 @@ ARC_CELLS = ARC_SIDE * ARC_SIDE
 
 
 class Pair(NamedTuple):
-    """One example of a task as colours; `output` is None where the answer is not known."""
+    """One example of a task as colours; `output` is None if the answer is unknown."""
 
     input: NDArray[np.uint8]
     output: NDArray[np.uint8] | None
@@ -46,7 +46,7 @@ def encode_pair(
     row_offset: int = 0,
     column_offset: int = 0,
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """The two rows of an example, both grids at the same offset; without an output, the second is all PAD."""
+    """Return the two rows of an example, both grids at the same offset; without an output, the second is all PAD."""
     rows = np.full((2, ARC_SIDE, ARC_SIDE), PAD, np.uint8)
     _encode_grid("input", input_grid, row_offset, column_offset, rows[0])
     if output_grid is not None:
@@ -57,11 +57,11 @@ def encode_pair(
 def encode_pairs(
     pairs: Iterable[Pair],
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
-    """Untranslated rows of many examples and the sizes of their grids.
+    """Return untranslated rows of many examples and the sizes of their grids.
 
     Returns:
-        Inputs [E, 900], outputs [E, 900] (PAD where there is none) and sizes [E, 4]: rows and columns of the
-        input, rows and columns of the output (0 where there is none).
+        Inputs [E, 900], outputs [E, 900] (PAD if missing) and sizes [E, 4]: rows and columns of the
+        input, rows and columns of the output (0 if missing).
     """
     listed = list(pairs)
     inputs = np.empty((len(listed), ARC_CELLS), np.uint8)
@@ -76,7 +76,7 @@ def encode_pairs(
 
 
 def decode_row(tokens: NDArray[np.uint8], row_offset: int = 0, column_offset: int = 0) -> NDArray[np.uint8]:
-    """The grid of a row, uint8 [R, C]; 0 x 0 for a row that is all PAD."""
+    """Return the grid of a row, uint8 [R, C]; 0 x 0 for a row that is all PAD."""
     canvas = _canvas(tokens)
     if not canvas.any():
         return np.zeros((0, 0), np.uint8)
@@ -101,7 +101,7 @@ def decode_row(tokens: NDArray[np.uint8], row_offset: int = 0, column_offset: in
 
 
 def find_offset(tokens: NDArray[np.uint8]) -> tuple[int, int]:
-    """Row and column of the first cell of a row's grid."""
+    """Return row and column of the first cell of a row's grid."""
     canvas = _canvas(tokens)
     rows, columns = canvas.any(axis=1), canvas.any(axis=0)
     if not rows.any():
@@ -110,7 +110,7 @@ def find_offset(tokens: NDArray[np.uint8]) -> tuple[int, int]:
 
 
 def check_grid(name: str, grid: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return `grid` if it is an ARC grid: uint8, 1 to 30 rows and columns, colours 0 to 9."""
+    """Check that `grid` is an ARC grid: uint8, 1 to 30 rows and columns, colours 0 to 9; return it."""
     if grid.dtype != np.uint8 or grid.ndim != 2:
         raise ValueError(f"{name}: got {grid.dtype} {grid.shape}; expected uint8 [rows, columns]")
     if not (1 <= grid.shape[0] <= ARC_SIDE and 1 <= grid.shape[1] <= ARC_SIDE):
@@ -143,5 +143,5 @@ def _canvas(tokens: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def _leading(flags: NDArray[np.bool_]) -> int:
-    """How many are true before the first that is not."""
+    """Return the number of true values before the first false one."""
     return len(flags) if flags.all() else int(flags.argmin())

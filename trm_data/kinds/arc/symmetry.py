@@ -1,16 +1,16 @@
 """The symmetries of ARC as values, their numbering, and augmented rows of a dataset.
 
-Input: grids of colours uint8 [R, C], or untranslated rows of tokens. Output: transformed grids; for each task the
-augmentations that are distinct; encoded rows. Neighbours: `augment.dihedral` has the eight ids,
+Input: grids of colours uint8 [R, C], or untranslated rows of tokens. Output: transformed grids; the distinct
+augmentations of each task; encoded rows. Neighbours: `augment.dihedral` has the eight ids,
 `augment.arc_kernels` the bulk work, `encode.arc` the layout of a row.
 
 An element permutes the colours 1 to 9 (0, black, stays), then turns or flips the grid. Its index is
 
     index = dihedral + 8 * (rank of the permutation of 1..9 among all in lexicographic order)
 
-so that the group has 8 * 9! = 2,903,040 elements and index 0 is the identity. The k-th augmentation of a task is
+so the group has 8 * 9! = 2,903,040 elements and index 0 is the identity. The k-th augmentation of a task is
 a keyed permutation of the other indices at k - 1; k = 0 is the task itself. Tasks are often symmetric themselves,
-so the images of two k may be equal: `distinct_augmentations` says which k to keep.
+so the images of two k may be equal: `distinct_augmentations` selects the k to keep.
 
 A row's element is undone from its catalog row with `ArcSymmetry.from_index(element).inverse()`, its translation
 with `untranslate`, or by `decode_row` at the row's offset.
@@ -46,7 +46,7 @@ class ArcSymmetry:
     """One symmetry: `colours[old] = new`, then the dihedral of this id.
 
     Raises:
-        ValueError: The colours are no permutation of 0..9 that keeps 0, or the id is not 0 to 7.
+        ValueError: The colours are not a permutation of 0..9 that keeps 0, or the id is not 0 to 7.
     """
 
     dihedral: int
@@ -59,7 +59,7 @@ class ArcSymmetry:
 
     @classmethod
     def from_index(cls, index: int) -> Self:
-        """The element of an index."""
+        """Return the element with an index."""
         index = int(index)
         if not 0 <= index < NUM_SYMMETRIES:
             raise ValueError(f"index: got {index}; expected 0 to {NUM_SYMMETRIES - 1}")
@@ -73,41 +73,41 @@ class ArcSymmetry:
 
     @property
     def index(self) -> int:
-        """The index of this element."""
+        """Index of this element."""
         rank = 0
         for i, colour in enumerate(self.colours[1:], start=1):
             rank = rank * (COLOURS - i) + sum(later < colour for later in self.colours[i + 1 :])
         return self.dihedral + DIHEDRAL_COUNT * rank
 
     def apply(self, grid: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """The image of a grid of colours."""
+        """Return the image of a grid of colours."""
         return np.asarray(Dihedral(self.dihedral).apply(np.array(self.colours, np.uint8)[grid]), np.uint8)
 
     def apply_pair(self, pair: Pair) -> Pair:
-        """The images of both grids of an example."""
+        """Return the images of both grids of an example."""
         return Pair(self.apply(pair.input), None if pair.output is None else self.apply(pair.output))
 
     def inverse(self) -> Self:
-        """The symmetry that undoes this one."""
+        """Return the symmetry that undoes this one."""
         colours = [0] * COLOURS
         for old, new in enumerate(self.colours):
             colours[new] = old
         return type(self)(Dihedral(self.dihedral).inverse().id, tuple(colours))
 
     def compose(self, first: Self) -> Self:
-        """The symmetry that applies `first`, then this one."""
+        """Return the symmetry that applies `first`, then this one."""
         dihedral = Dihedral(self.dihedral).compose(Dihedral(first.dihedral)).id
         return type(self)(dihedral, tuple(self.colours[colour] for colour in first.colours))
 
     def published_name(self, task: str) -> str:
-        """The name that the published builder gives this image of a task; the task's own for the identity."""
+        """Return the published builder's name of this image of a task; for the identity, the task's own name."""
         if self.index == 0:
             return task
         return f"{task}|||t{self.dihedral}|||{''.join(map(str, self.colours))}"
 
     @classmethod
     def from_published_name(cls, name: str) -> tuple[str, Self]:
-        """The task and the element of a published name, the inverse of `published_name`."""
+        """Return the task and the element of a published name, the inverse of `published_name`."""
         match = _PUBLISHED_NAME.fullmatch(name)
         if match is None:
             if "|||" in name:
@@ -117,7 +117,7 @@ class ArcSymmetry:
 
 
 def colour_maps(elements: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """The new colour of each old one under elements of these indices, uint8 [N, 10]; as `ArcSymmetry.colours`."""
+    """Return the new colour of each old one for these elements, uint8 [N, 10], as in `ArcSymmetry.colours`."""
     rest = elements // DIHEDRAL_COUNT
     left = np.tile(np.arange(1, COLOURS, dtype=np.uint8), (len(rest), 1))
     colours = np.zeros((len(rest), COLOURS), np.uint8)
@@ -130,7 +130,7 @@ def colour_maps(elements: NDArray[np.int64]) -> NDArray[np.uint8]:
 
 
 def puzzle_key(name: str) -> int:
-    """The number that names a task in random draws: the first 62 bits of the sha256 of its name.
+    """Return the key of a task for random draws: the first 62 bits of the sha256 of its name.
 
     So a task has the same augmentations in every dataset of one seed.
     """
@@ -138,7 +138,7 @@ def puzzle_key(name: str) -> int:
 
 
 def element_index(seed: int, puzzle_key: int, k: int) -> int:
-    """The index of the k-th augmentation of a task; k = 0 is the task itself, the others are distinct."""
+    """Return the index of the k-th augmentation of a task; k = 0 is the task itself, the others are distinct."""
     if not 0 <= k < NUM_SYMMETRIES:
         raise ValueError(f"k: got {k}; expected 0 to {NUM_SYMMETRIES - 1}")
     if k == 0:
@@ -149,16 +149,16 @@ def element_index(seed: int, puzzle_key: int, k: int) -> int:
 def distinct_augmentations(
     tasks: Sequence[Sequence[Pair]], puzzle_keys: Sequence[int] | NDArray[np.int64], seed: int, aug: int
 ) -> list[NDArray[np.int32]]:
-    """For each task the k of its distinct augmentations, ascending from 0, at most 1 + `aug` of them.
+    """Return for each task the k of its distinct augmentations, ascending from 0, at most 1 + `aug` of them.
 
-    An augmentation is dropped if its images of all pairs together, whatever their order, are those of a smaller
-    k. Outputs that are None are left out of the comparison. Up to 5 * `aug` augmentations are tried. Images are
-    compared by 64-bit hashes: among the five thousand of a task a false equality has odds of about 1e-12.
+    An augmentation is dropped if its images of all pairs together, in any order, equal those of a smaller k.
+    Outputs that are None are not compared. Up to 5 * `aug` augmentations are tried. Images are compared by
+    64-bit hashes: for the five thousand of a task a false match has a probability of about 1e-12.
 
     Args:
         tasks: The pairs of each task, training and test, at least one.
         puzzle_keys: `puzzle_key` of each task.
-        seed: Of the dataset.
+        seed: Seed of the dataset.
         aug: Augmentations wanted besides the original.
     """
     from trm_data.kinds.arc import (
@@ -187,21 +187,21 @@ class ArcAugmenter:
     """Rows of augmented and translated examples, from untranslated ones, in any order.
 
     Translation: each augmented puzzle (task, k) has one stream of draws (seed, TRANSLATE, puzzle key, k). The
-    first picks which of its examples stays at (0, 0). Then every example in order takes two: its row offset,
+    first draw selects the example that stays at (0, 0). Then every example in order takes two: its row offset,
     uniform over those that keep input and output of the augmented example on the canvas, and its column offset.
-    The chosen one takes its two draws as well, so that an example's offset needs only the draws before it.
+    The selected example also takes its two draws, so an example's offset needs only the draws before it.
 
     Args:
-        tokens_in: Inputs at offset (0, 0), [E, 900], as `encode_pairs` makes them.
-        tokens_out: Outputs likewise, PAD where unknown.
-        sizes: Rows and columns of the input, then of the output (0 where unknown), [E, 4].
+        tokens_in: Inputs at offset (0, 0), [E, 900], as returned by `encode_pairs`.
+        tokens_out: Outputs in the same form, PAD if unknown.
+        sizes: Rows and columns of the input, then of the output (0 if unknown), [E, 4].
         first_examples: Group g has the examples first_examples[g] to first_examples[g + 1] - 1; [G + 1].
         puzzle_keys: `puzzle_key` of each group's task, [G].
-        seed: Of the dataset.
+        seed: Seed of the dataset.
         translate: Whether to translate; test rows are not.
 
     Raises:
-        ValueError: Shapes or values that do not fit.
+        ValueError: Shapes or values do not match.
     """
 
     def __init__(
@@ -252,10 +252,10 @@ class ArcAugmenter:
 
         Args:
             groups: [N], contiguous.
-            ks: Likewise.
-            examples: Likewise, position within the group.
+            ks: [N], contiguous.
+            examples: Position within the group, [N], contiguous.
             inputs: [N, 900], contiguous, is overwritten.
-            labels: Likewise; all PAD where the output is not known.
+            labels: [N, 900], contiguous, is overwritten; all PAD if the output is unknown.
 
         Returns:
             Elements and offsets.
@@ -290,11 +290,11 @@ class ArcAugmenter:
 def untranslate(
     inputs: NDArray[np.uint8], labels: NDArray[np.uint8], offsets: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Rows with their grids moved back to (0, 0), as new arrays.
+    """Return rows with their grids moved back to (0, 0), as new arrays.
 
     Args:
         inputs: [N, 900], contiguous.
-        labels: Likewise; a row may be all PAD.
+        labels: [N, 900], contiguous; a row may be all PAD.
         offsets: Row and column offset of each row, uint8 [N, 2].
     """
     from trm_data.kinds.arc import (
@@ -333,8 +333,8 @@ _HASH_BYTES = 16
 
 
 def pair_hashes(pairs: Iterable[Pair]) -> list[str]:
-    """A name for each example, the same for its images under colours and dihedral: blake2b of 16 bytes over its
-    canonical form, in hexadecimal.
+    """Return a name for each example that is equal for its images under colours and dihedral: blake2b of 16 bytes over
+    its canonical form, in hexadecimal.
     """
     from trm_data.kinds.arc import symmetry_kernels as arc_kernels  # imports numba
 

@@ -1,6 +1,6 @@
 """Augmented ARC rows in bulk, compiled: from augmentation numbers to encoded, translated tokens.
 
-Input: untranslated rows of tokens and which augmentations of which. Output: rows of tokens, written in place;
+Input: untranslated rows of tokens, and the augmentations to make. Output: rows of tokens, written in place;
 and for each task the augmentations whose images are new.
 Neighbours: wrapped by `augment.arc`, which checks the arguments; tested there against `ArcSymmetry` and
 `encode_pair`. `canonical.arc_kernels` uses `image_steps`.
@@ -25,7 +25,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 @kernel
 def image_steps(dihedral: int, rows: int, columns: int) -> tuple[int, int, int]:
-    """Where the image of an R x C grid on a canvas of 30 columns reads its cells from.
+    """Return from where the image of an R x C grid on a canvas of 30 columns reads its cells.
 
     Returns:
         Start, step per row and step per column: cell (i, j) of the image is canvas cell start + i * row step +
@@ -51,7 +51,7 @@ def image_steps(dihedral: int, rows: int, columns: int) -> tuple[int, int, int]:
 
 @kernel
 def turns(dihedral: int) -> bool:
-    """Whether rows become columns."""
+    """Return whether rows become columns."""
     return dihedral == 1 or dihedral == 3 or dihedral >= 6
 
 
@@ -59,7 +59,7 @@ def turns(dihedral: int) -> bool:
 def _decode_colours(rank: np.uint64, places: NDArray[np.uint64], tokens: NDArray[np.uint8]) -> None:
     """Fill the table from token to token for the colour permutation of this rank.
 
-    The digits of the rank in the factorial base pick from the colours that are left, kept as nibbles.
+    The digits of the rank in the factorial base select from the remaining colours, stored as nibbles.
     """
     for radix in range(1, COLOURS):
         places[COLOURS - 1 - radix] = rank % np.uint64(radix)
@@ -107,7 +107,7 @@ def _write_grid(
 def _draw_offset(
     stream: NDArray[np.uint64], sizes: NDArray[np.uint8], example: int, turned: bool
 ) -> tuple[int, int]:
-    """The offset of one example of a puzzle whose examples have these sizes; see `ArcAugmenter`."""
+    """Return the offset of one example of a puzzle, given the sizes of its examples; see `ArcAugmenter`."""
     fixed = np.int64(next_bounded(stream, np.uint64(sizes.shape[0])))
     row_offset, column_offset = 0, 0
     for e in range(example + 1):
@@ -213,7 +213,7 @@ def untranslate(
 
 @kernel
 def _word(number: int) -> np.uint64:
-    """A fixed random word."""
+    """Return a fixed random word."""
     return mix(np.uint64(number + 1) * _GOLDEN)
 
 
@@ -221,10 +221,10 @@ def _word(number: int) -> np.uint64:
 def colour_words(
     tokens_in: NDArray[np.uint8], tokens_out: NDArray[np.uint8], sizes: NDArray[np.uint8]
 ) -> NDArray[np.uint64]:
-    """For each example, dihedral and colour the sum of the random words of the image cells of that colour.
+    """Return for each example, dihedral and colour the sum of the random words of the image cells of that colour.
 
-    The hash of an image is the sum of these over the colours, each times the word of its new colour: so the image
-    under a colour permutation costs ten products. Input and output cells have words of their own.
+    The hash of an image is the sum over the colours of these sums, each times the word of its new colour. So the
+    image under a colour permutation costs ten products. Input and output cells have separate words.
 
     Returns:
         uint64 [E, 8, 10].
@@ -250,7 +250,7 @@ def colour_words(
 
 @kernel
 def _insert(table: NDArray[np.uint64], word: np.uint64) -> bool:
-    """Add a word to a hash table of 2**b places, 0 for a free one; return whether it was new."""
+    """Add a word to a hash table of 2**b slots, 0 for a free slot; return whether it was new."""
     word |= U1
     mask = np.uint64(table.shape[0] - 1)
     place = (word >> U1) & mask
@@ -275,12 +275,12 @@ def distinct(
     Args:
         sums: `colour_words` of the task's examples, [E, 8, 10].
         keys: Round keys of the task's augmentations.
-        attempts: The largest k.
-        table: A power of two of places, more than there are in `ks`; is overwritten.
+        attempts: The largest k to try.
+        table: A power of two of slots, more than the length of `ks`; is overwritten.
         ks: Is overwritten; ks[0] is 0.
 
     Returns:
-        How many were written.
+        Number of augmentations written.
     """
     table[:] = U0
     colours = np.empty(COLOURS, np.uint64)
@@ -324,20 +324,20 @@ def _write_image(
     form: NDArray[np.uint8],
     length: int,
 ) -> tuple[int, int]:
-    """Append the cells of one image to a form, naming colours as they come.
+    """Append the cells of one image to a form, numbering colours in order of appearance.
 
     Args:
         source: Tokens of a grid.
-        dihedral: Which image.
-        rows: Of the grid.
-        columns: Of the grid.
-        names: New name of each colour, 0 where it has none yet; is written.
-        named: How many have one.
+        dihedral: Dihedral id of the image.
+        rows: Rows of the grid.
+        columns: Columns of the grid.
+        names: New name of each colour, 0 if it has none yet; is updated.
+        named: Number of named colours.
         form: Is written from `length`.
-        length: Bytes that are there.
+        length: Bytes already written.
 
     Returns:
-        `named` and `length` after it.
+        The updated `named` and `length`.
     """
     start, row_step, column_step = image_steps(dihedral, rows, columns)
     if turns(dihedral):

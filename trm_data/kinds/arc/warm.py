@@ -1,4 +1,4 @@
-"""Imported by the process that workers are forked from: runs the kernels that every ARC build needs once."""
+"""Run each kernel of an ARC build once; imported by the forkserver, from which workers are forked."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def _options(spec: DatasetSpec) -> ImportedOptions:
 
 
 def _rules(spec: DatasetSpec) -> tuple[Kind, DatasetSpec] | None:
-    """The kind whose rules hold for the rows, and the specification that it understands; None where there is none."""
+    """Return the kind whose rules apply to the rows, and a specification for it; None if there is no such kind."""
     options = _options(spec)
     if not options.of:
         return None
@@ -55,7 +55,7 @@ def _rules(spec: DatasetSpec) -> tuple[Kind, DatasetSpec] | None:
 
 
 class ImportedKind(Kind):
-    """Imported rows; where a kind is known, judged and drawn by its rules."""
+    """Imported rows; if their kind is known, they are checked and drawn by its rules."""
 
     name = NAME
     about = "Rows that were made elsewhere and imported as they are."
@@ -202,7 +202,7 @@ def _open_folder(source: SourceRef) -> Generator[Sources, None, None]:
 
 
 def _groups(found: ImportedRows, split: Split, source: str, rules: tuple[Kind, DatasetSpec] | None) -> Groups:
-    """The groups of a split, with the facts that its kind knows."""
+    """Return the groups of a split, with the facts that their kind computes."""
     rows = found.splits[split]
     starts = np.flatnonzero(np.concatenate([[True], np.diff(rows.groups) != 0]))
     sizes = np.diff(np.append(starts, len(rows)))
@@ -245,7 +245,7 @@ def _groups(found: ImportedRows, split: Split, source: str, rules: tuple[Kind, D
 
 
 def _hashes(inputs: NDArray[np.uint8], first_examples: NDArray[np.int64]) -> list[str]:
-    """Of each group's original inputs."""
+    """Return a hash of each group's original inputs."""
     bounds = first_examples.tolist()
     return [
         hashlib.blake2b(np.ascontiguousarray(inputs[start:stop]).tobytes(), digest_size=16).hexdigest()

@@ -28,7 +28,7 @@ NO_RULES = "rows"
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedOptions(Options):
-    """What only imported rows have."""
+    """Options specific to imported rows."""
 
     rows: int
     columns: int
@@ -49,10 +49,10 @@ class ImportedOptions(Options):
 
 
 def import_request(folder: str, name: str | None, kind: str | None) -> BuildRequest:
-    """What to build of the rows in a folder; see `kinds.registry.import_request`.
+    """Return the request to import the rows of a folder; see `kinds.registry.import_request`.
 
     Raises:
-        SourceError: No layout that is known, or files that do not fit each other.
+        SourceError: The layout is unknown, or its files do not match each other.
         SpecError: There is no such kind, or it has no rows of this shape.
     """
     from trm_data.request import BuildRequest
@@ -69,7 +69,7 @@ def import_request(folder: str, name: str | None, kind: str | None) -> BuildRequ
 
 
 def imported_options(folder: Path, kind: str | None = None) -> ImportedOptions:
-    """The shape of the rows in a folder: the grid that it states, else a square, else one row; and their kind."""
+    """Return the rows' shape and kind: the grid stated by the folder, else a square, else one row."""
     from trm_data.sources.published import read_imported
 
     found = read_imported(folder)
@@ -83,7 +83,7 @@ def imported_options(folder: Path, kind: str | None = None) -> ImportedOptions:
 
 
 def _rules(found: ImportedRows, kind: str | None, rows: int, columns: int) -> tuple[str, str]:
-    """The kind whose rules hold, as it was asked for or as the folder says, and its options as JSON; empty for none."""
+    """Return the kind whose rules apply, as requested or as the folder states, and its options as JSON, or "", ""."""
     from trm_data.kinds.registry import find_kind, options_from_json, options_of_shape
 
     stated = found.kind

@@ -1,12 +1,12 @@
-"""Where a Sudoku search guesses, compiled: a digit in a cell, or a pair in a matching.
+"""The guesses of a Sudoku search, compiled: a digit in a cell, or a pair in a matching.
 
 Input: a state (see `solve.propagation`) at its fixed point. Output: a word of it, the bits to assume, and the
-bits of the unit that this settles; excluding the guess clears the same bits.
+bits of the unit that this decides; excluding the guess clears the same bits.
 Neighbours: `solve.sudoku_kernels` searches with these.
 """
 
 # pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false
-# (numba decides the types of kernels; their annotations are for readers)
+# (numba infers the types of kernels; their annotations are for readers)
 from __future__ import annotations
 
 import numpy as np
@@ -22,7 +22,7 @@ _MANY = 1 << 30
 
 @kernel
 def _nth_bit(cells: np.uint64, number: np.uint64) -> np.uint64:
-    """The set bit of a word that has `number` set bits below it."""
+    """Return the set bit of a word that has `number` set bits below it."""
     for _ in range(number):
         cells &= cells - U1
     return cells & (U0 - cells)
@@ -30,7 +30,7 @@ def _nth_bit(cells: np.uint64, number: np.uint64) -> np.uint64:
 
 @kernel(forceinline=True)
 def is_solved(state: NDArray[np.uint64], box_rows: int, box_columns: int) -> bool:
-    """Whether all cells of a state at its fixed point are placed."""
+    """Return whether all cells of a state at its fixed point are placed."""
     full = ~U0 >> (np.uint64(64) - np.uint64(box_rows * box_rows * box_columns))
     placed = full
     for band in range(box_columns):
@@ -42,10 +42,10 @@ def is_solved(state: NDArray[np.uint64], box_rows: int, box_columns: int) -> boo
 def find_fewest(
     state: NDArray[np.uint64], fewest: NDArray[np.uint64], planes: NDArray[np.uint64], side: int, bands: int
 ) -> None:
-    """Set fewest[b] to the cells with the fewest candidates among those that are not placed; there are some.
+    """Set fewest[b] to the unplaced cells of band b with the fewest candidates; at least one cell must be unplaced.
 
-    Most often these are cells with two. Otherwise the candidates of all cells of a band are counted at once, in
-    binary, one bit plane a word.
+    Usually these are cells with two candidates. Otherwise the candidates of all cells of a band are counted at once,
+    in binary, one bit plane per word.
     """
     two_left = U0
     for band in range(bands):
@@ -84,7 +84,7 @@ def find_fewest(
 
 @kernel(forceinline=True)
 def _row_of(cell: np.uint64, side: int) -> np.uint64:
-    """The cells of the row that a cell is in."""
+    """Return the cells of a cell's row."""
     row = lowest_bit(cell) // np.uint64(side)
     return ((U1 << np.uint64(side)) - U1) << (row * np.uint64(side))
 
@@ -93,7 +93,7 @@ def _row_of(cell: np.uint64, side: int) -> np.uint64:
 def choose_first(
     state: NDArray[np.uint64], fewest: NDArray[np.uint64], side: int, bands: int
 ) -> tuple[int, np.uint64, np.uint64]:
-    """A candidate to assume: the first cell in `fewest` and its first digit; returned as by `choose_cell`."""
+    """Return a candidate to assume, in the form of `choose_cell`: the first cell in `fewest` and its first digit."""
     band, digit = 0, 0
     while fewest[band] == U0:
         band += 1
@@ -107,9 +107,9 @@ def choose_first(
 def choose_cell(
     state: NDArray[np.uint64], fewest: NDArray[np.uint64], side: int, bands: int, stream: NDArray[np.uint64]
 ) -> tuple[int, np.uint64, np.uint64]:
-    """A candidate to assume: a random cell in `fewest`, and a random one of its digits.
+    """Return a candidate to assume: a random cell in `fewest`, and a random one of its digits.
 
-    Returns the word of its digit and band, its bit, and the bits of its row.
+    The result is the word of its digit and band, its bit, and the bits of its row.
     """
     total = U0
     for band in range(bands):
@@ -132,7 +132,7 @@ def choose_cell(
 def _row_pairs(
     cells: np.uint64, shrink: NDArray[np.uint8], row_mask: np.uint64, n: np.uint64, box_rows: int
 ) -> np.uint64:
-    """The (row, box) pairs of the candidates of one digit in a band."""
+    """Return the (row, box) pairs of the candidates of one digit in a band."""
     pairs = U0
     for row in range(box_rows):
         pairs |= np.uint64(shrink[(cells >> (np.uint64(row) * n)) & row_mask]) << np.uint64(row * box_rows)
@@ -143,7 +143,7 @@ def _row_pairs(
 def _column_pairs(
     state: NDArray[np.uint64], digit: int, stack: int, box_rows: int, box_columns: int
 ) -> np.uint64:
-    """The (band, column) pairs of the candidates of a digit in a stack."""
+    """Return the (band, column) pairs of the candidates of a digit in a stack."""
     n = np.uint64(box_rows * box_columns)
     shift = np.uint64(stack * box_columns)
     stack_mask = (U1 << np.uint64(box_columns)) - U1
@@ -166,7 +166,7 @@ def _find_fewest_matchings(
     box_rows: int,
     box_columns: int,
 ) -> tuple[int, int]:
-    """`find_fewest_matchings` of `solve.nine` for all shapes of boxes: a band, or a stack after them, and a digit."""
+    """Return the band or (after the bands) stack, and the digit: `solve.nine.find_fewest_matchings` for all boxes."""
     side = box_rows * box_columns
     n = np.uint64(side)
     row_mask = (U1 << n) - U1
@@ -198,9 +198,9 @@ def choose_pair(
     box_rows: int,
     box_columns: int,
 ) -> tuple[int, np.uint64, np.uint64]:
-    """A pair to assume: in the band or stack with the fewest matchings left, of the digit with the fewest.
+    """Return a pair to assume: in the band or stack with the fewest matchings left, of the digit with the fewest.
 
-    Returns a word, the bits of the pair in it, and those of the unit that the pair would settle.
+    The result is a word, the bits of the pair in it, and the bits of the unit that the pair would decide.
     """
     n = np.uint64(box_rows * box_columns)
     row_mask = (U1 << n) - U1
@@ -211,7 +211,7 @@ def choose_pair(
         place, digit = _find_fewest_matchings(
             state, shrink, row_matchings, column_matchings, box_rows, box_columns
         )
-    # the pair is the first in a line (a row, or a band) that has several
+    # the pair is the first in a line (a row, or a band) that has several pairs
     if place < box_columns:
         pairs = _row_pairs(state[digit * box_columns + place], shrink, row_mask, n, box_rows)
         line = np.uint64(0)

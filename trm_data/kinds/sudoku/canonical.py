@@ -1,11 +1,11 @@
-"""Canonical forms of Sudoku puzzles: equal if and only if the puzzles are images of one another.
+"""Canonical forms of Sudoku puzzles: two forms are equal if and only if a symmetry maps the puzzles to each other.
 
 Input: puzzles with their only solutions, uint8 [N, S]. Output: `Canonical`, and hashes for the catalog.
 Neighbours: `canonical.sudoku_kernels` has the algorithm; `kinds.sudoku.choose` keeps splits disjoint by
 these hashes, `verify` checks them. The group is that of `augment.sudoku`.
 
-A form is an image of the puzzle under the group, chosen by a rule that does not depend on which image was
-given. It is not the smallest image in reading order.
+A form is an image of the puzzle under the group, chosen by a rule that gives the same form for every image. It is
+not the smallest image in reading order.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def canonicalize(
     """Return the canonical form of each puzzle under transposition, line and digit permutations.
 
     Args:
-        puzzles: [N, S]; each has one solution only, otherwise forms of equivalent puzzles may differ.
+        puzzles: [N, S]; each has exactly one solution, otherwise forms of equivalent puzzles may differ.
         solutions: [N, S], that solution.
         box_rows: R.
         box_columns: C.

@@ -1,20 +1,20 @@
 """The canonical form of a Sudoku puzzle, compiled: individualisation and refinement.
 
 Input: a puzzle with its only solution. Output: the form and the number of automorphisms.
-Neighbours: wrapped by `canonical.sudoku`, which says what the form means.
+Neighbours: wrapped by `canonical.sudoku`, which explains the form.
 
 Rows, columns, boxes and digits carry colours, words computed only from the structure, so equivalent puzzles
 get the same colours whatever their order. Refinement hashes the colours around each cell (of the solved
 grid, with a mark on clues) back into its row, column, box and digit until no class splits. If rows or
 columns still share a colour, each member of one class is marked in turn and refined again. At a leaf all
 rows and columns differ, which fixes their order; the first row of the solution fixes the digits.
-The form is the smallest puzzle among the leaves whose traces (colours summed up, node by node) are smallest.
-Leaves correspond to symmetries one to one, so those that reach the form are its automorphisms.
-A collision of colours could only cost time: it splits less, the same way for all equivalent puzzles.
+The form is the smallest puzzle among the leaves with the smallest traces (sums of the colours, node by node).
+Leaves correspond to symmetries one to one, so the leaves that give the form are its automorphisms.
+A collision of colours could only cost time: it splits less, and equally for all equivalent puzzles.
 """
 
 # pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false
-# (numba decides the types of kernels; their annotations are for readers)
+# (numba infers the types of kernels; their annotations are for readers)
 from __future__ import annotations
 
 import numpy as np
@@ -34,7 +34,7 @@ _ROWS, _COLUMNS, _BOXES, _DIGITS = 0, 1, 2, 3
 
 @kernel
 def _distinct(colours: NDArray[np.uint64]) -> int:
-    """The number of different words."""
+    """Return the number of distinct words."""
     count = 0
     for i in range(colours.shape[0]):
         new = 1
@@ -101,9 +101,9 @@ def _mark_cycles(
     size: int,
     next_digit: NDArray[np.int64],
 ) -> None:
-    """Add to each line's colour the cycle lengths of the permutations from its digits to other lines'.
+    """Add to each line's colour the cycle lengths of the permutations that map its digits to other lines' digits.
 
-    A full grid looks the same everywhere to the refinement; this tells most of its lines apart.
+    Refinement sees no differences within a full grid; cycle lengths distinguish most of its lines.
     """
     side = colours.shape[0]
     for i in range(side):
@@ -131,8 +131,8 @@ def _mark_cycles(
 
 @kernel
 def _choose_class(colours: NDArray[np.uint64], side: int) -> tuple[int, np.uint64]:
-    """The kind and colour to branch on: of rows or columns, whichever have fewer colours (rows if equal),
-    the smallest class with several members. Marking both in turn splits the rest fastest."""
+    """Return the kind and colour to branch on: of rows or columns, whichever have fewer colours (rows if equal),
+    the smallest class with several members. Marking its members in turn splits the rest fastest."""
     row_count, column_count = _distinct(colours[_ROWS]), _distinct(colours[_COLUMNS])
     kind = _COLUMNS if column_count < row_count else _ROWS
     best_size, best_colour = side + 1, U0
@@ -176,7 +176,7 @@ def _compare_leaf(
     form: NDArray[np.uint8],
     have_form: bool,
 ) -> int:
-    """Write the leaf's form if there is none or it is smaller (1); 0 if equal, -1 if it is larger."""
+    """Write the leaf's form if it is the first or smaller (return 1); return 0 if equal, -1 if it is larger."""
     side = labels.shape[0] - 1
     for j in range(side):
         labels[solution[orders[0, 0] * side + orders[1, j]]] = j + 1

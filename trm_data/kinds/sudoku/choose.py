@@ -1,4 +1,4 @@
-"""Sudoku candidates: generated, or read, solved and compared with their answers; rated; with canonical hashes."""
+"""Sudoku candidates, generated or read, with solution, rating and canonical hash; answers of files are checked."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def choose_puzzles(
     progress: Progress,
     cache: Path,
 ) -> Selection:
-    """The groups of every split, the files they came from and the rows that were left out."""
+    """Return the groups of every split, the files they came from and the rejected rows."""
     bins = options.rating_bins
     selective = bool(bins) or options.min_rating is not None or options.max_rating is not None
     chooser = Chooser(
@@ -72,7 +72,7 @@ def choose_puzzles(
 
 
 def _bin_names(bins: tuple[float, ...]) -> list[str]:
-    """What each rating bin holds."""
+    """Return a description of each rating bin."""
     uppers = [f" and below {upper:g}" for upper in bins[1:]]
     return (
         [f"rating {low:g} and above{upper}" for low, upper in zip(bins, [*uppers, ""], strict=True)]
@@ -82,7 +82,7 @@ def _bin_names(bins: tuple[float, ...]) -> list[str]:
 
 
 def _advice(spec: DatasetSpec, options: SudokuOptions) -> str:
-    """Random minimal puzzles are easy: few have a rating above 10."""
+    """Return the hint for too few puzzles; random minimal puzzles are easy, few have a rating above 10."""
     if spec.source.kind == "generated" and options.box == (3, 3) and options.difficulty == "random":
         return ", or add --difficulty extreme for hard ones"
     low, high = options.min_rating, options.max_rating
@@ -101,7 +101,7 @@ def _open(
     engine: Engine,
     cache: Path,
 ) -> Stream:
-    """A stream of candidates; a file is read whole."""
+    """Open a stream of candidates; a file is read whole."""
     if source.spec.kind == "generated":
         slow = options.difficulty == "extreme" or options.side > 9
         folder = cache_folder(cache, "sudoku", spec.seed, *options.box, options.difficulty)
@@ -123,7 +123,7 @@ def _open(
 
 
 def _bucket(options: SudokuOptions, candidates: Candidates) -> NDArray[np.int64]:
-    """The rating bin of each candidate, -1 where its rating does not fit."""
+    """Return the rating bin of each candidate, -1 if its rating is outside the bounds."""
     ratings = candidates.facts["rating"]
     buckets = np.zeros(len(ratings), np.int64)
     if options.rating_bins:
@@ -148,7 +148,7 @@ def _generated(seed: int, options: SudokuOptions, stream: int, bounds: tuple[int
 
 
 def _checked(box: tuple[int, int], shown: str, rows: PuzzleRows) -> Checked:
-    """The rows that have one solution, which fits their answer, and the others with the reason."""
+    """Return the rows with one solution that matches their answer, and the rejected rows with the reason."""
     puzzles, answers, lines = rows.puzzles, rows.answers, rows.lines
     solved = solve(puzzles, *box, limit=2)
     stated = answers.any(axis=1)
@@ -174,7 +174,7 @@ def _rated(
     source_rows: NDArray[np.int64],
     box: tuple[int, int],
 ) -> Candidates:
-    """Add rating (where the file states none), canonical hash and automorphisms."""
+    """Add rating (if the file has none), canonical hash and automorphisms."""
     unrated = np.isnan(stated)
     ratings = stated.copy()
     if unrated.any():
@@ -192,10 +192,10 @@ def _rated(
 
 
 def distinct_augmentations(seed: int, box: tuple[int, int], chosen: Candidates, aug: int) -> Augmentations:
-    """For each group the k of its augmentations, such that no two of a group are equal.
+    """Return for each group the k of its augmentations, such that no two puzzles of a group are equal.
 
-    Augmentations are distinct as symmetries; as puzzles they are too, unless the puzzle is symmetric itself.
-    Then its images are compared and repeated ones are passed over, as long as there are others.
+    Different symmetries give different puzzles, unless the puzzle itself is symmetric. Then its images are compared,
+    and repeated ones are skipped, as long as others remain.
     """
     symmetric = np.flatnonzero(chosen.automorphisms > 1).tolist() if aug else []
     if not symmetric:

@@ -1,8 +1,8 @@
-"""Sudoku grids as text: one character a cell, `.` for a blank (`0`, `*` and `_` are read too), digits above 9 as
-letters from `a`.
+"""Sudoku grids as text: one character for each cell, `.` for a blank (`0`, `*` and `_` are also read), digits above 9
+as letters from `a`.
 
-`decode_grid` and `encode_grid` are inverses; `choose_digits` finds out whether a file writes its digits otherwise (0 to
-F, A to P). Neighbours: `sources` reads text with them, `describe` draws.
+`decode_grid` and `encode_grid` are inverses; `choose_digits` detects files with other digits (0 to F, A to P).
+Neighbours: `sources` reads text with them, `describe` draws.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ MOST_COMPARED = 1_000
 
 
 def digit_alphabet(side: int) -> str:
-    """The characters that stand for 1..side."""
+    """Return the characters of the values 1..side."""
     return DIGITS[:side]
 
 
 def encode_grid(values: NDArray[np.uint8]) -> str:
-    """Text of cell values [S], 0 for a blank."""
+    """Return cell values [S], 0 for a blank, as text."""
     return "".join(DIGITS[v - 1] if v else "." for v in values.tolist())
 
 
 def decode_grid(text: str, side: int, digits: str = "") -> NDArray[np.uint8]:
-    """Cell values, uint8 [side * side], of one line of text.
+    """Decode one line of text to cell values, uint8 [side * side].
 
     Args:
-        text: A character a cell.
+        text: One character for each cell.
         side: Cells in a row.
-        digits: The characters of 1..side, where they are others than usual. Other `BLANKS` stay blanks.
+        digits: Characters of 1..side; default: the usual ones. Other `BLANKS` stay blanks.
     """
     if len(text) != side * side:
         raise ValueError(f"expected {side * side} characters, got {len(text)}")
@@ -54,7 +54,7 @@ def decode_grid(text: str, side: int, digits: str = "") -> NDArray[np.uint8]:
 
 
 def check_digits(digits: str, side: int) -> str:
-    """Digits as a person names them: a character for each of 1..side, none twice."""
+    """Check the user's digits: a different character for each of 1..side."""
     if len(digits) != side or len(set(digits)) != side or any(mark.isspace() for mark in digits):
         raise ValueError(
             f"{digits!r} has {len(digits)} characters; expected {side} different ones, which stand for 1 to {side} "
@@ -64,12 +64,12 @@ def check_digits(digits: str, side: int) -> str:
 
 
 def choose_digits(grids: Iterable[tuple[str, str]], side: int) -> str:
-    """The characters of 1..side in these puzzles and answers; empty where they are as usual.
+    """Return the characters of 1..side in these puzzles and answers; empty if they are the usual ones.
 
-    - Letters beyond those of the usual digits and no digit at all: A to P.
-    - 0 beside another blank, and the top digit nowhere: 0 is a digit. With the top digit, 0 is a blank.
+    - Letters beyond the usual digits and no decimal digit at all: A to P.
+    - 0 and another blank, and no top digit: 0 is a digit. With the top digit, 0 is a blank.
 
-    As soon as a grid has the top digit and others, no more are looked at.
+    The search stops once the top digit and other digits have occurred.
     """
     top, seen, zeros = digit_alphabet(side)[-1], set[str](), list[str]()
     for question, answer in grids:

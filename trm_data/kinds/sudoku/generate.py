@@ -1,13 +1,13 @@
 """Generate Sudoku puzzles with one solution.
 
 Input: seed, stream, a range of puzzle numbers, box shape. Output: puzzles and solutions uint8 [N, S].
-Neighbours: `generate.sudoku_kernels` has the algorithm; the build splits a range over processes: no state is
-shared.
+Neighbours: `generate.sudoku_kernels` has the algorithm; the build divides a range among processes, which share no
+state.
 
-Puzzle i depends on (seed, stream, i) alone. A grid is filled by a search in random order from random
-boxes on the diagonal; then the clues are removed in random order wherever the solution stays the only one.
+Puzzle i depends only on (seed, stream, i). A search in random order fills a grid that starts with random boxes on
+the diagonal. Then clues are removed in random order if the solution stays unique.
 Up to side 9 the puzzle is therefore minimal: without any one clue it has several solutions. Above, a test
-of uniqueness may end at `NODE_LIMIT` guesses, and then the clue stays: one solution, not always minimal.
+of uniqueness may stop at `NODE_LIMIT` guesses, and then the clue stays: one solution, not always minimal.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ NODE_LIMIT = 64
 def generate(
     seed: int, stream: int, start: int, count: int, box_rows: int, box_columns: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return puzzles and solutions number `start` to `start + count - 1`, each uint8 [count, S].
+    """Return puzzles and solutions with numbers `start` to `start + count - 1`, each uint8 [count, S].
 
     Args:
         seed: Unsigned 64-bit.
-        stream: Keeps series apart that share a seed, as training and test.
+        stream: Separates series with the same seed, such as training and test.
         start: First puzzle number.
         count: N.
         box_rows: R.
@@ -50,7 +50,7 @@ def generate(
         raise ValueError(f"start, count: got {start}, {count}; expected numbers from 0 to 2**62")
     puzzles = np.empty((count, side * side), np.uint8)
     solutions = np.empty_like(puzzles)
-    low, high = sorted((box_rows, box_columns))  # the kernels want boxes that are at least as wide as high
+    low, high = sorted((box_rows, box_columns))  # the kernels need boxes at least as wide as high
     sudoku_kernels.generate_many(
         np.uint64(check_word("seed", seed)), np.uint64(check_word("stream", stream)), start,
         *make_tables(low, high), low, high, 0 if side <= MINIMAL_SIDE else NODE_LIMIT, puzzles, solutions,
@@ -75,11 +75,11 @@ RATING_QUANTILES = (
 def generate_hard(
     seed: int, stream: int, start: int, count: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Return puzzles and solutions number `start` to `start + count - 1`, each uint8 [count, 81].
+    """Return puzzles and solutions with numbers `start` to `start + count - 1`, each uint8 [count, 81].
 
     Args:
         seed: Unsigned 64-bit.
-        stream: Keeps series apart that share a seed, as training and test.
+        stream: Separates series with the same seed, such as training and test.
         start: First puzzle number.
         count: N.
     """
@@ -90,7 +90,7 @@ def generate_hard(
 def generate_counted(
     seed: int, stream: int, start: int, count: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]]:
-    """`generate_hard`, with the guesses of each puzzle over all images of `rate`, int64 [count]."""
+    """Return the result of `generate_hard`, and the guesses of each puzzle over all images of `rate`, int64 [count]."""
     from trm_data.kinds.sudoku import generate_kernels as hard_kernels  # imports numba
 
     if count < 0 or start < 0 or start + count > 1 << 62:
@@ -107,7 +107,7 @@ def generate_counted(
 
 @functools.cache
 def _make_images() -> Images:
-    """The images that `solve.sudoku.rate` counts over."""
+    """Return the images over which `solve.sudoku.rate` counts guesses."""
     from trm_data.kinds.sudoku.generate_kernels import Images
 
     indices = bounded(0, Purpose.RATE, 3, 3, num_elements(3, 3), RATE_IMAGES)

@@ -40,7 +40,7 @@ def _start_grid(
     box_rows: int,
     box_columns: int,
 ) -> None:
-    """Blank, but for random boxes on the diagonal: no two share a row, column or box, so any content fits."""
+    """Start a blank grid with random boxes on the diagonal, which share no row, column or box, so any content fits."""
     side = box_rows * box_columns
     grid[:] = 0
     for box in range(box_rows):
@@ -70,7 +70,7 @@ def generate_many(
 ) -> None:
     """Fill puzzles and solutions [N, S] with the puzzles numbered from `start`; boxes of R <= C.
 
-    `node_limit` bounds each test of uniqueness: where it is reached, the clue stays.
+    `node_limit` limits each test of uniqueness: if it is reached, the clue stays.
     """
     side = box_rows * box_columns
     cells = side * side
@@ -86,7 +86,7 @@ def generate_many(
         puzzle, solution = puzzles[i], solutions[i]
         open_stream(stream, seed, _GENERATE, start + i, stream_number)
         info[FOUND] = 0
-        while info[FOUND] == 0:  # a search that runs long is given up and redrawn
+        while info[FOUND] == 0:  # a long search is aborted and redrawn
             _start_grid(solution, digits, stream, box_rows, box_columns)
             load_clues(stack[0], solution, box_rows, box_columns)
             search(
@@ -99,8 +99,8 @@ def generate_many(
             puzzle[cell] = solution[cell]
         shuffle(stream, order)
         done, step = 0, cells // 2
-        # Several clues are tried at once while that works: the outcome is that of one at a time, because
-        # what is unique without all of them is unique without some of them.
+        # Several clues are tried at once while that works. The result is that of one at a time, because a puzzle that
+        # is unique without all of them is unique without some of them.
         while done < cells:
             step = min(step, cells - done)
             for j in range(done, done + step):
@@ -133,17 +133,17 @@ _CELLS = 81
 _ALL_DIGITS = np.uint64(511)
 _MOST_ADDED = 4  # clues that a step adds
 _NEAR = 20  # a walk ends within 1 / 20 of the wanted rating
-_WORST_LOSS = 30  # percent of the way that a step may give up again
+_WORST_LOSS = 30  # percent of the progress that a step may lose
 _FEWEST_CLUES = 24  # no step below; the hard puzzles of Sudoku-Extreme have about 24
 _GRIDS = 4
 _STEPS = 4000
 _SETS = 512
 _ANY = 1 << 40
-_BLOCKS = 1 << 62  # puzzle numbers are below, the draws of blocks of them above
+_BLOCKS = 1 << 62  # puzzle numbers are below, the draws of their blocks above
 
 
 class Images(NamedTuple):
-    """The images of a puzzle that its rating counts over.
+    """The images of a puzzle over which its rating counts guesses.
 
     Image i has digits[i, puzzle[cells[i, j]]] in cell j; its count ends at `guess_limit`.
 
@@ -160,10 +160,10 @@ class Work(NamedTuple):
 
     order: int64[81], the cells, in the order in which clues are tried.
     grid: uint8[81], an image.
-    solution: uint64[31], the words of the state in which all is solved.
+    solution: uint64[31], the words of the solved state.
     other: uint64[3], the cells of each band in which another solution differs.
     sets: uint64[2, _SETS], sets of cells of which one must be a clue; cell c is bit c % 64 of sets[c // 64].
-    sets_found: int64[1], how many sets were written, the newest over the oldest.
+    sets_found: int64[1], number of sets written; the newest replace the oldest.
     """
 
     stack: NDArray[np.uint64]
@@ -193,10 +193,10 @@ def _search_one(branching: int, guess_limit: int, work: Work, tables: Tables) ->
 def _count_guesses(
     puzzle: NDArray[np.uint8], least: int, most: int, images: Images, work: Work, tables: Tables
 ) -> int:
-    """The guesses over all images: the rating, not divided.
+    """Return the guesses over all images, which is the rating before division.
 
-    If they are above `most`, some number above it. If some first images have less than half of their share of
-    `least`, some number below that.
+    If they exceed `most`, return some number above it. If the first images have less than half of their share of
+    `least`, return some number below that.
     """
     total, count = 0, images.cells.shape[0]
     for i in range(count):
@@ -212,9 +212,9 @@ def _count_guesses(
 
 @kernel
 def _find_needed(clues: tuple[np.uint64, np.uint64], work: Work) -> tuple[np.uint64, np.uint64]:
-    """The clues that are the only one of a known set; cells as bits of two words."""
+    """Return the clues that are the only clue of a known set; cells are bits of two words."""
     low, high = U0, U0
-    for i in range(min(work.sets_found[0], _SETS)):  # without branches, so that it is compiled to vectors
+    for i in range(min(work.sets_found[0], _SETS)):  # without branches, so that it is vectorized
         in_low, in_high = work.sets[0, i] & clues[0], work.sets[1, i] & clues[1]
         low |= in_low if (in_low & (in_low - U1)) | in_high == U0 else U0
         high |= in_high if (in_high & (in_high - U1)) | in_low == U0 else U0
@@ -225,7 +225,7 @@ def _find_needed(clues: tuple[np.uint64, np.uint64], work: Work) -> tuple[np.uin
 def _is_needed(
     puzzle: NDArray[np.uint8], solution: NDArray[np.uint8], cell: int, work: Work, tables: Tables
 ) -> bool:
-    """Whether the puzzle, with `cell` blank, has a solution with another digit there; its set is kept."""
+    """Return whether the puzzle without `cell` has a solution with another digit there; record where it differs."""
     load_clues(work.stack[0], puzzle, _R, _R)
     word = (np.int64(solution[cell]) - 1) * _R + cell // 27
     work.stack[0, word] &= ~(U1 << np.uint64(cell % 27))
@@ -248,7 +248,7 @@ def _is_needed(
 def _exchange(puzzle: NDArray[np.uint8], solution: NDArray[np.uint8], work: Work, tables: Tables) -> None:
     """Add random clues to a minimal puzzle, then remove clues in random order, the added ones last.
 
-    Each is removed if the solution stays the only one, so the puzzle is minimal again.
+    Each clue is removed if the solution stays unique, so the puzzle is minimal again.
     """
     order = work.order
     shuffle(work.stream, order)
@@ -291,8 +291,8 @@ def _walk(
 ) -> int:
     """Change a minimal puzzle in place until it has about `wanted` guesses; return how many it has.
 
-    A step that leads away from `wanted` is taken if it gives up no more than a share of what was reached; the
-    share is drawn for each step.
+    A step away from `wanted` is accepted if it loses at most a share of the progress; the share is drawn for each
+    step.
     """
     trial = np.empty(_CELLS, np.uint8)
     for i in range(_CELLS):
@@ -332,9 +332,9 @@ def harden_many(
 ) -> None:
     """Fill puzzles and solutions [N, 81] with those numbered from `start`, and guesses [N] over all images.
 
-    `quantiles` are of the wanted guesses over all images, at P + 1 equidistant probabilities from 0 to 1. In
-    a block of P puzzles (from a multiple of P on) one is drawn from each part, in random order. If `_STEPS`
-    steps on each of `_GRIDS` grids do not come near what was drawn, the puzzle is the nearest of their ends.
+    `quantiles` are those of the wanted guesses over all images, at P + 1 equidistant probabilities from 0 to 1. In
+    a block of P puzzles (from a multiple of P) one is drawn from each part, in random order. If `_STEPS` steps on
+    each of `_GRIDS` grids do not come near the drawn number, the nearest final puzzle is used.
     """
     work = Work(
         np.empty((_CELLS + 1, 31), np.uint64), np.empty(_R * (PLANES + 2), np.uint64),

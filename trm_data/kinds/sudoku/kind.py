@@ -62,7 +62,7 @@ def _options(spec: DatasetSpec) -> SudokuOptions:
 
 
 def _check_enough(spec: DatasetSpec) -> None:
-    """Refuse to generate more 4x4 puzzles than there are."""
+    """Raise SpecError for more generated 4x4 puzzles than exist."""
     sizes = {"size": spec.size or 0, "val-size": spec.val_size or 0, "test-size": spec.test_size or 0}
     if sum(sizes.values()) > MINIMAL_4X4:
         asked = " ".join(f"--{option} {size}" for option, size in sizes.items())
@@ -211,7 +211,7 @@ class SudokuKind(Kind):
         predictions: NDArray[np.uint8],
     ) -> Scores:
         kept = ((predictions == inputs) | (inputs <= SUDOKU_BLANK)).all(axis=1)
-        # PAD becomes 255, which is no digit either.
+        # PAD becomes 255, which is not a digit.
         legal = legal_grids(predictions - np.uint8(SUDOKU_BLANK), *_options(spec).box)
         return Scores(given_kept=kept, valid=kept & legal)
 
@@ -219,7 +219,7 @@ class SudokuKind(Kind):
     def satisfies(
         self, spec: DatasetSpec, inputs: NDArray[np.uint8], predictions: NDArray[np.uint8]
     ) -> NDArray[np.bool_] | None:
-        """A legal grid that keeps the clues."""
+        """Return whether each prediction is a legal grid that keeps the clues."""
         return self.score(spec, inputs, inputs, predictions).valid
 
     @override
@@ -231,7 +231,7 @@ PALETTE = ("#ffffff", "#e8eef7")
 
 
 def draw_grid(tokens: NDArray[np.uint8], box_rows: int, box_columns: int) -> Drawing:
-    """A drawing of a row of tokens [S]; boxes are shaded in turn."""
+    """Return a drawing of tokens [S], with boxes shaded alternately."""
     side = box_rows * box_columns
     symbols = tuple("".join(map(_symbol, cells)) for cells in tokens.reshape(side, side).tolist())
     i, j = np.indices((side, side))

@@ -1,13 +1,13 @@
-"""The steps of the solver in grids of 3x3 boxes, for all nine digits and three bands at once, compiled.
+"""The steps of the solver for grids of 3x3 boxes, for all nine digits and three bands at once, compiled.
 
-Input and output are the states of `solve.propagation`, which has the rules; their fixed point is the same, whatever the
-order in which digits and rules are taken. The words of a state are the lanes of a `Vector`: lane 3 * digit + band has
-the candidates of a digit in a band, a cell in each of 27 bits, row after row. The other lanes stay empty.
+Input and output are the states of `solve.propagation`, which has the rules. The fixed point does not depend on the
+order of digits and rules. The words of a state are the lanes of a `Vector`: lane 3 * digit + band has the candidates
+of a digit in a band, a cell in each of 27 bits, row after row. The other lanes stay empty.
 Neighbours: `solve.propagation` and `solve.branching` call this for 3x3 boxes.
 """
 
 # pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false, reportOperatorIssue=false
-# (numba decides the types of kernels; their annotations are for readers)
+# (numba infers the types of kernels; their annotations are for readers)
 from __future__ import annotations
 
 import itertools
@@ -53,26 +53,26 @@ _012, _021, _102, _120, _201, _210 = (
 
 
 def _pick(builder: Any, value: Any, lanes: list[int]) -> Any:
-    """A vector of some lanes of another."""
+    """Return a vector of the given lanes of another vector."""
     which = ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes)
     return builder.shuffle_vector(value, ir.Constant(value.type, ir.Undefined), which)
 
 
 def _check_array(array: Any, dtype: Any) -> None:
-    """Refuse, when a kernel is compiled, what is not read as it lies in memory."""
+    """Check at compile time that an array is flat, contiguous and of this dtype."""
     if array.layout != "C" or array.ndim != 1 or array.dtype != dtype:
         raise TypeError(f"a flat array of {dtype} is wanted, got {array}")
 
 
 def _of_words(builder: Any, data: Any, first: int, count: int) -> Any:
-    """A pointer to some words of a state as a vector of 64 bits each."""
+    """Return a pointer to words of a state as a vector of 64-bit integers."""
     kind = ir.VectorType(ir.IntType(64), count)
     return builder.bitcast(builder.gep(data, [ir.Constant(ir.IntType(64), first)]), kind.as_pointer())
 
 
 @intrinsic
 def _load(typing_context: Any, state: Any) -> Any:
-    """The candidates of a state."""
+    """Load the candidates of a state."""
     _check_array(state, types.uint64)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -97,7 +97,7 @@ def _numbers(values: list[int]) -> Any:
 
 @intrinsic
 def _store(typing_context: Any, state: Any, cells: Any, placed: Any) -> Any:
-    """Write candidates and placed cells into a state; `placed` has those of a band in all of its lanes."""
+    """Write candidates and placed cells into a state; `placed` has the cells of a band in all of its lanes."""
     _check_array(state, types.uint64)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -115,7 +115,7 @@ def _store(typing_context: Any, state: Any, cells: Any, placed: Any) -> Any:
 
 @intrinsic
 def _load_clues(typing_context: Any, grid: Any) -> Any:
-    """The cells in which a flat grid of bytes has each digit."""
+    """Load from a flat grid of bytes the cells of each digit."""
     _check_array(grid, types.uint8)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -123,7 +123,7 @@ def _load_clues(typing_context: Any, grid: Any) -> Any:
         bytes_32, lane = ir.VectorType(ir.IntType(8), 32), ir.IntType(32)
         cells = zeros(LANES)
         for band in range(BANDS):
-            first = min(27 * band, 81 - 32)  # bytes after the grid are not touched
+            first = min(27 * band, 81 - 32)  # never read beyond the grid
             pointer = builder.gep(data, [ir.Constant(ir.IntType(64), first)])
             values = builder.load(builder.bitcast(pointer, bytes_32.as_pointer()), align=1)
             for digit in range(SIDE):
@@ -137,7 +137,7 @@ def _load_clues(typing_context: Any, grid: Any) -> Any:
 
 @intrinsic
 def _other_bands(typing_context: Any, cells: Any) -> Any:
-    """For each digit and band what the digit has in the next band, and in the one after it."""
+    """Return for each digit and band the digit's cells in the next band, and in the one after it."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         def turned(by: int) -> Any:
@@ -150,7 +150,7 @@ def _other_bands(typing_context: Any, cells: Any) -> Any:
 
 
 def _fold(builder: Any, cells: Any, join: Any) -> Any:
-    """Join what all digits have in a band; the result is in all lanes of the band, and in three after the last."""
+    """Join the cells of all digits in a band; the result is in all lanes of the band, and in three after the last."""
 
     def part(value: list[Any], first: int, count: int) -> list[Any]:
         return [_pick(builder, each, list(range(first, first + count))) for each in value]
@@ -165,7 +165,7 @@ def _fold(builder: Any, cells: Any, join: Any) -> Any:
 
 @intrinsic
 def _any_digit(typing_context: Any, cells: Any) -> Any:
-    """The cells that some digit has."""
+    """Return the cells that are candidates of any digit."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _fold(builder, [arguments[0]], lambda left, right: [builder.or_(left[0], right[0])])[0]
@@ -175,7 +175,7 @@ def _any_digit(typing_context: Any, cells: Any) -> Any:
 
 @intrinsic
 def _sum_of_digits(typing_context: Any, numbers: Any) -> Any:
-    """The sum over all digits."""
+    """Return the sum over all digits."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return _fold(builder, [arguments[0]], lambda left, right: [builder.add(left[0], right[0])])[0]
@@ -185,7 +185,7 @@ def _sum_of_digits(typing_context: Any, numbers: Any) -> Any:
 
 @intrinsic
 def _once_and_twice(typing_context: Any, cells: Any) -> Any:
-    """The cells that some digit has, and those that two digits have at least."""
+    """Return the cells that are candidates of at least one digit, and of at least two."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         def join(left: list[Any], right: list[Any]) -> list[Any]:
@@ -200,7 +200,7 @@ def _once_and_twice(typing_context: Any, cells: Any) -> Any:
 
 @intrinsic
 def _by_band(typing_context: Any, first: Any, second: Any, third: Any) -> Any:
-    """Three numbers, each in the lanes of its band."""
+    """Return three numbers, each in the lanes of its band."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lanes = zeros(LANES)
@@ -214,7 +214,7 @@ def _by_band(typing_context: Any, first: Any, second: Any, third: Any) -> Any:
 
 @intrinsic
 def _keep_in_lane(typing_context: Any, lane: Any, bits: Any) -> Any:
-    """What keeps some bits of one lane, and all of the others."""
+    """Return a mask that keeps `bits` of one lane, and all bits of the others."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lanes = ir.Constant(LANES.llvm, list(range(LANES.lanes)))
@@ -226,7 +226,7 @@ def _keep_in_lane(typing_context: Any, lane: Any, bits: Any) -> Any:
 
 @intrinsic
 def _first_lanes(typing_context: Any, numbers: Any) -> Any:
-    """The numbers of the three bands."""
+    """Return the numbers of the three bands."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         found = [
@@ -245,13 +245,13 @@ def _any(cells: Any) -> bool:
 
 @kernel(forceinline=True)
 def _pairs(cells: Any) -> Any:
-    """The pairs of a row and a box that hold candidates."""
+    """Return the (row, box) pairs that have candidates."""
     return (cells | cells >> 1 | cells >> 2) & _FIRST_OF_BOXES
 
 
 @kernel(forceinline=True)
 def _match_rows(cells: Any) -> Any:
-    """Clear the pairs of a row and a box that are in no matching."""
+    """Clear the (row, box) pairs that are in no matching."""
     pairs = _pairs(cells)
     matched = (
         (lanes_with_all(pairs, _012) | lanes_with_all(pairs, _021))
@@ -263,13 +263,13 @@ def _match_rows(cells: Any) -> Any:
 
 @kernel(forceinline=True)
 def _columns(cells: Any) -> Any:
-    """The columns that hold candidates, as cells of the first row of a band."""
+    """Return the columns that have candidates, as cells of the first row of a band."""
     return cells | cells >> 9 | cells >> 18
 
 
 @kernel(forceinline=True)
 def _match_columns(cells: Any) -> Any:
-    """Clear the pairs of a band and a column that are in no matching: others are left to the two other bands."""
+    """Clear the (band, column) pairs that are in no matching: the two other bands must fill the two other columns."""
     second, third = _other_bands(_columns(cells))
     left = (
         (second >> 1 & third >> 2 | second >> 2 & third >> 1) & _FIRST_COLUMNS
@@ -281,16 +281,16 @@ def _match_columns(cells: Any) -> Any:
 
 @kernel(forceinline=True)
 def _rows_with(cells: Any) -> Any:
-    """All cells of the rows that have a cell."""
+    """Return all cells of the nonempty rows."""
     last = ((cells & _REST_OF_ROWS) + _REST_OF_ROWS | cells) & _LAST_OF_ROWS
     return last - (last >> 8) | last
 
 
 @kernel(forceinline=True)
 def _alone(cells: Any) -> Any:
-    """The candidates that are alone in their row.
+    """Return the candidates that are alone in their row.
 
-    After an empty row the next row with cells may miss one; the round after refuses such a digit.
+    After an empty row, one of the next nonempty row may be missing; the next round rejects such a digit.
     """
     return cells & ~_rows_with(cells & (cells - _FIRST_OF_ROWS))
 
@@ -299,7 +299,7 @@ def _alone(cells: Any) -> Any:
 def load_clues_nine(state: NDArray[np.uint64], grid: NDArray[np.uint8]) -> None:
     """Set a state to the candidates that the clues of a flat grid leave in their own cells and rows.
 
-    Two equal clues in a row both stay, and are refused by `propagate_nine`.
+    Two equal clues in a row both stay; `propagate_nine` rejects them.
     """
     clues = _load_clues(grid)
     left = clues | ~(_rows_with(clues) | _any_digit(clues)) & _BAND
@@ -308,25 +308,25 @@ def load_clues_nine(state: NDArray[np.uint64], grid: NDArray[np.uint8]) -> None:
 
 @kernel
 def propagate_nine(state: NDArray[np.uint64], result: NDArray[np.uint64], word: int, kept: np.uint64) -> bool:
-    """Set `result`, which may be `state`, to the fixed point of a state of which a word keeps some bits.
+    """Set `result`, which may be `state`, to the fixed point of a state after masking a word with `kept`.
 
-    False if that is impossible; `result` is left as it was then.
+    Return False if that is impossible; `result` is then unchanged.
     """
     cells = _load(state) & _keep_in_lane(word, kept)
-    taken = False  # whether the cells with one digit left have taken it
+    taken = False  # whether all cells with one digit left are assigned
     while True:
         before = cells
         cells = _match_columns(_match_rows(cells))
         if empty_lanes(cells) & _USED_LANES != U0:
             return False
-        # a candidate alone in its row is taken from the other digits of its cell
+        # remove from a cell the other digits if one is alone in its row
         alone = _alone(cells)
         placed = _any_digit(alone)
         cells = cells & (alone | ~placed)
         matched = not _any(cells ^ before)
         if matched and taken:
             break
-        # a cell with one digit left takes it
+        # assign cells with one digit left
         once, twice = _once_and_twice(cells)
         if _any((once ^ _BAND) & _BAND):
             return False
@@ -348,7 +348,7 @@ def propagate_nine(state: NDArray[np.uint64], result: NDArray[np.uint64], word: 
 
 @kernel(forceinline=True)
 def _row_matchings(cells: Any) -> Any:
-    """How many matchings of rows to boxes each digit has in each band."""
+    """Return the number of matchings of rows to boxes for each digit in each band."""
     pairs = _pairs(cells)
     return (
         ((lanes_with_all(pairs, _012) & 1) + (lanes_with_all(pairs, _021) & 1))
@@ -359,7 +359,7 @@ def _row_matchings(cells: Any) -> Any:
 
 @kernel(forceinline=True)
 def _column_matchings(cells: Any) -> Any:
-    """How many matchings of bands to columns each digit has in each stack, which takes the place of the band."""
+    """Return the number of matchings of bands to columns for each digit in each stack; stacks replace bands."""
     first = _columns(cells)
     second, third = _other_bands(first)
     in_stacks = (  # three bits for each stack, in every band alike
@@ -381,9 +381,9 @@ def _column_matchings(cells: Any) -> Any:
 
 @kernel
 def find_fewest_matchings(state: NDArray[np.uint64]) -> tuple[int, int]:
-    """The band (0 to 2) or stack (3 to 5) with the fewest matchings in total over digits that have several.
+    """Return the band (0 to 2) or stack (3 to 5) with the fewest matchings in total over digits with several.
 
-    The first of them, and its first digit that has the fewest. Some digit must have several somewhere.
+    Ties take the first. Also return its first digit with the fewest. Some digit must have several matchings.
     """
     cells = _load(state)
     in_bands = larger_lanes(_row_matchings(cells), np.uint64(1))

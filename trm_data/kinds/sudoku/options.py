@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SudokuOptions(Options):
-    """What only Sudoku has."""
+    """Options specific to Sudoku."""
 
     box_rows: int = 3
     box_columns: int = 3
@@ -78,7 +78,7 @@ BOXES_OF_SIDES = {4: (2, 2), 6: (2, 3), 8: (2, 4), 9: (3, 3), 10: (2, 5), 12: (3
 
 
 def shape_options(rows: int, columns: int, vocabulary_size: int) -> SudokuOptions:
-    """The usual box of a grid's side."""
+    """Return options with the usual box of a grid's side."""
     if rows not in BOXES_OF_SIDES:
         raise SpecError(
             f"--kind sudoku: rows are squares of side {', '.join(map(str, BOXES_OF_SIDES))}, these are {rows}x{columns}"
@@ -137,7 +137,7 @@ class BuildSudoku(PuzzleFields):
 
 
 def parse_bins(text: str | None) -> tuple[float, ...]:
-    """Numbers from `R,R,...`; none from None."""
+    """Parse the numbers of `R,R,...`; return an empty tuple for None."""
     if text is None:
         return ()
     try:

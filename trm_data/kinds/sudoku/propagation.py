@@ -17,7 +17,7 @@ Propagation, to a fixed point:
 """
 
 # pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false
-# (numba decides the types of kernels; their annotations are for readers)
+# (numba infers the types of kernels; their annotations are for readers)
 from __future__ import annotations
 
 import numpy as np
@@ -37,7 +37,7 @@ def _match_rows(
     box_rows: int,
     box_columns: int,
 ) -> bool:
-    """Clear the (row, box) pairs of one digit that are in no matching; false if a band has none."""
+    """Clear the (row, box) pairs of one digit that are in no matching; return False if a band has none."""
     n = np.uint64(box_rows * box_columns)
     row_mask = (U1 << n) - U1
     for band in range(box_columns):
@@ -62,7 +62,7 @@ def _match_columns(
     box_rows: int,
     box_columns: int,
 ) -> int:
-    """The same over (band, column) pairs: 0 nothing changed, 1 something did, 2 a contradiction."""
+    """Do the same for (band, column) pairs; return 0 if nothing changed, 1 if something did, 2 for a contradiction."""
     n = np.uint64(box_rows * box_columns)
     row_mask = (U1 << n) - U1
     stack_mask = (U1 << np.uint64(box_columns)) - U1
@@ -98,7 +98,7 @@ def _match_columns(
 
 @kernel(forceinline=True)
 def _clear_columns(state: NDArray[np.uint64], base: int, box_rows: int, box_columns: int) -> int:
-    """Without a table: clears the columns of solved cells in the other bands; 1 if something changed."""
+    """Clear the columns of solved cells in the other bands, without a table; return 1 if something changed."""
     n = np.uint64(box_rows * box_columns)
     row_mask = (U1 << n) - U1
     changed = 0
@@ -120,7 +120,7 @@ def _clear_columns(state: NDArray[np.uint64], base: int, box_rows: int, box_colu
 
 @kernel(forceinline=True)
 def _place_singles(state: NDArray[np.uint64], digit: int, box_rows: int, box_columns: int) -> np.uint64:
-    """Take the newly solved cells of a digit from the others; return the set of digits that lost one."""
+    """Remove the newly solved cells of a digit from the others; return the set of digits that lost a cell."""
     side = box_rows * box_columns
     n = np.uint64(side)
     row_mask = (U1 << n) - U1
@@ -145,7 +145,7 @@ def _place_singles(state: NDArray[np.uint64], digit: int, box_rows: int, box_col
 
 @kernel(forceinline=True)
 def _naked_singles(state: NDArray[np.uint64], box_rows: int, box_columns: int) -> np.uint64:
-    """Give cells with one digit left to it: the set of digits that gained, or all ones if impossible."""
+    """Assign cells with one digit left to it; return the set of digits that gained, or all ones if impossible."""
     side = box_rows * box_columns
     n = np.uint64(side)
     row_mask = (U1 << n) - U1
@@ -190,7 +190,7 @@ def propagate_any(
     box_rows: int,
     box_columns: int,
 ) -> bool:
-    """Bring a state to its fixed point, starting from the digits in `dirty`; false if impossible."""
+    """Bring a state to its fixed point, starting from the digits in `dirty`; return False if impossible."""
     while True:
         while dirty != U0:
             digit = np.int64(lowest_bit(dirty))
@@ -230,11 +230,11 @@ def propagate(
     box_rows: int,
     box_columns: int,
 ) -> bool:
-    """Set stack[to] to the fixed point of stack[depth] of which `word` has the bits in `kept` alone.
+    """Set stack[to] to the fixed point of stack[depth] after masking `word` with `kept`.
 
-    False if that is impossible; stack[to] is then left as it was for 3x3 boxes, half-way for others.
+    Return False if that is impossible; stack[to] is then unchanged for 3x3 boxes, and partly propagated for others.
 
-    `dirty`: the digits of which candidates were lost since the last fixed point. It, the tables and `scratch` are for
+    `dirty`: the digits that lost candidates since the last fixed point. It, the tables and `scratch` are only used for
     shapes other than 3x3.
     """
     if box_rows == 3 and box_columns == 3:
@@ -259,7 +259,7 @@ def load_clues(state: NDArray[np.uint64], grid: NDArray[np.uint8], box_rows: int
 def load_clues_any(
     state: NDArray[np.uint64], grid: NDArray[np.uint8], box_rows: int, box_columns: int
 ) -> None:
-    """The same for all shapes of boxes."""
+    """Do the same for all shapes of boxes."""
     side = box_rows * box_columns
     n = np.uint64(side)
     row_mask = (U1 << n) - U1

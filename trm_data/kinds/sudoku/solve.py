@@ -24,7 +24,7 @@ RATE_GUESSES = 10_000
 
 @dataclass(frozen=True)
 class Solved:
-    """What a search found, one entry for each puzzle."""
+    """Search results, one entry for each puzzle."""
 
     solutions: NDArray[np.uint8]
     """[N, S], the first solution found, zeros where there is none."""
@@ -39,7 +39,7 @@ class Solved:
 def solve(
     puzzles: NDArray[np.uint8], box_rows: int, box_columns: int, *, limit: int = 2, node_limit: int = 0
 ) -> Solved:
-    """Search each puzzle until `limit` solutions are found, or `node_limit` guesses made (0: no bound)."""
+    """Search each puzzle until `limit` solutions are found, or `node_limit` guesses made (0: no limit)."""
     from trm_data.kinds.sudoku.solve_kernels import (
         FIRST_CELL,  # imports numba, which describing a solver does not need
     )
@@ -50,8 +50,8 @@ def solve(
 def rate(puzzles: NDArray[np.uint8], box_rows: int, box_columns: int) -> NDArray[np.float32]:
     """Return our difficulty rating of each puzzle, float32 [N]: the mean guess count over 8 fixed images.
 
-    A guess is one candidate set that the depth-first search assumes on its way to the first solution; its
-    exclusion afterwards, when it has failed, is none. Propagation is that of `solve.propagation`. The guess:
+    A guess is one candidate set that the depth-first search assumes on its way to the first solution; excluding it
+    after a failure is not a guess. Propagation is that of `solve.propagation`. The guess:
     - of all bands and stacks, the one with the fewest matchings left in total (over its digits that have
       more than one), bands before stacks, upper and left ones first;
     - in it the digit with the fewest, the smallest first;
@@ -59,9 +59,9 @@ def rate(puzzles: NDArray[np.uint8], box_rows: int, box_columns: int) -> NDArray
       stack): the first row (band) that still has a choice takes its first box (column).
     Boxes with a side above 4 guess cells with the fewest candidates instead. A count ends at 10,000.
 
-    The images are symmetries of the group, with indices drawn once for a box shape by (seed 0, RATE), so that
-    the rating hardly depends on how the puzzle was presented; it is 0 exactly where propagation alone solves
-    all of them. It correlates with tdoku's guess count, which belongs to one presentation.
+    The images are symmetries of the group, with indices drawn once for a box shape by (seed 0, RATE), so the rating
+    hardly depends on the presentation of the puzzle. It is 0 exactly if propagation alone solves all images.
+    It correlates with tdoku's guess count, which depends on one presentation.
     """
     from trm_data.kinds.sudoku.solve_kernels import PAIR  # imports numba
 
@@ -77,7 +77,7 @@ def rate(puzzles: NDArray[np.uint8], box_rows: int, box_columns: int) -> NDArray
 
 
 def legal_grids(grids: NDArray[np.uint8], box_rows: int, box_columns: int) -> NDArray[np.bool_]:
-    """Whether every row, column and box of each grid [N, S] has every digit, bool [N]; any other value is none."""
+    """Return which grids [N, S] have every digit in every row, column and box, bool [N]; cells may have any value."""
     side = box_rows * box_columns
     bits = np.zeros(256, np.uint16)
     bits[1 : side + 1] = 1 << np.arange(side)
@@ -94,14 +94,14 @@ def legal_grids(grids: NDArray[np.uint8], box_rows: int, box_columns: int) -> ND
 def _search(
     puzzles: NDArray[np.uint8], box_rows: int, box_columns: int, limit: int, node_limit: int, branching: int
 ) -> Solved:
-    """`solve`, with the way of branching."""
+    """Search like `solve`, with a given branching rule."""
     from trm_data.kinds.sudoku import solve_kernels as sudoku_kernels
 
     puzzles = check_grids("puzzles", puzzles, box_rows, box_columns)
     if limit < 1 or node_limit < 0:
         raise ValueError(f"limit, node_limit: got {limit}, {node_limit}; expected at least 1 and 0")
     side = box_rows * box_columns
-    transposed = box_rows > box_columns  # the kernels want boxes that are at least as wide as high
+    transposed = box_rows > box_columns  # the kernels need boxes at least as wide as high
     if transposed:
         puzzles = _transpose(puzzles, side)
         box_rows, box_columns = box_columns, box_rows
@@ -120,7 +120,7 @@ def _search(
 
 
 def _transpose(grids: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
-    """The transposes of flat grids [N, S]."""
+    """Return the transposes of flat grids [N, S]."""
     return np.ascontiguousarray(grids.reshape(-1, side, side).transpose(0, 2, 1)).reshape(-1, side * side)
 
 
@@ -131,11 +131,11 @@ class Tables(NamedTuple):
     """Look-up tables for boxes of R rows by C columns, n = R * C.
 
     shrink: uint8[2**n], the set of boxes that a row of n cells occupies (R bits).
-    row_cells: uint64[2**(R*R)], for a set of (row, box) pairs the cells of those that are in a perfect
+    row_cells: uint64[2**(R*R)], for a set of (row, box) pairs the cells of those pairs that are in a perfect
         matching of rows to boxes; 0 if there is none.
     column_pairs: uint16[2**(C*C)], for a set of (band, column) pairs those in a perfect matching, 0 if there
-        is none; uint16[1] for C above 4, where it would not fit.
-    row_matchings: uint8[2**(R*R)], how many perfect matchings a set of (row, box) pairs contains.
+        is none; uint16[1] for C above 4, where the table would be too large.
+    row_matchings: uint8[2**(R*R)], number of perfect matchings in a set of (row, box) pairs.
     column_matchings: uint8[2**(C*C)], likewise for (band, column) pairs; uint8[1] for C above 4.
     """
 
@@ -148,7 +148,7 @@ class Tables(NamedTuple):
 
 @functools.cache
 def make_tables(box_rows: int, box_columns: int) -> Tables:
-    """Return the tables for boxes of R <= C; they are shared, so read-only."""
+    """Return the tables for boxes of R <= C; they are shared and read-only."""
     side = box_rows * box_columns
     row = np.arange(1 << side)
     shrink = np.zeros(1 << side, np.uint8)
@@ -174,7 +174,7 @@ def make_tables(box_rows: int, box_columns: int) -> Tables:
 
 
 def _matched_pairs(size: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-    """For each set of pairs (bit size * i + j): the pairs in perfect matchings, and how many there are."""
+    """Return for each set of pairs (bit size * i + j) the pairs in perfect matchings, and the number of matchings."""
     pairs = np.arange(1 << (size * size))
     matched = np.zeros_like(pairs)
     matchings = np.zeros(len(pairs), np.uint8)

@@ -6,7 +6,7 @@ Neighbours: `solve.propagation` and `solve.branching` have the two steps; wrappe
 """
 
 # pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false
-# (numba decides the types of kernels; their annotations are for readers)
+# (numba infers the types of kernels; their annotations are for readers)
 from __future__ import annotations
 
 import numpy as np
@@ -49,12 +49,12 @@ def search(
 ) -> None:
     """Depth-first search from stack[0], whose digits in `dirty` are not yet propagated.
 
-    At a node one candidate is assumed (a guess); after it, the same candidate is excluded and the rest of
-    the node searched, which is no guess. `first` receives the first solution's candidate words; `info`
-    solutions found (at most `limit`), guesses up to the last of them, and 1 if `node_limit` ended it.
+    At a node one candidate is assumed (a guess). Afterwards the same candidate is excluded and the rest of the node is
+    searched, which is not a guess. `first` receives the first solution's candidate words; `info` receives the solutions
+    found (at most `limit`), the guesses up to the last of them, and 1 if `node_limit` ended the search.
     `branching`: FIRST_CELL and RANDOM_CELL assume a digit in a cell with the fewest candidates, PAIR (for C
     up to 4, otherwise as FIRST_CELL) a (row, box) or (band, column) pair. PAIR needs the fewest guesses on
-    puzzles with one solution and is what ratings count; with many blanks it may thrash.
+    puzzles with one solution, and ratings use it; with many blanks it may thrash.
     """
     side = box_rows * box_columns
     bands = box_columns
@@ -66,10 +66,10 @@ def search(
         alive = propagate(
             stack, depth, to, word, kept, dirty, shrink, row_cells, column_pairs, scratch, box_rows, box_columns,
         )  # fmt: skip
-        if to != depth and not alive:  # what was assumed is excluded
+        if to != depth and not alive:  # exclude the failed assumption
             to, kept = depth, ~assumed
             continue
-        if to != depth:  # excluded too, for when that has failed
+        if to != depth:  # exclude it at this depth too, for backtracking
             stack[depth, word] &= ~assumed
             depth = to
         if alive:
@@ -91,7 +91,7 @@ def search(
                         state, shrink, row_matchings, column_matchings, box_rows, box_columns
                     )
                 else:
-                    # the first `bands` words of scratch: the cells to choose from
+                    # the first `bands` words of scratch are the cells to choose from
                     find_fewest(state, scratch, scratch[2 * bands :], side, bands)
                     if branching == RANDOM_CELL:
                         word, assumed, unit = choose_cell(state, scratch, side, bands, stream)

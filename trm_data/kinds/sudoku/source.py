@@ -1,8 +1,8 @@
-"""Sudoku puzzles from files of every form that `sources.forms` reads.
+"""Read Sudoku puzzles from files of every format that `sources.forms` supports.
 
-Input: an open `LocalSource`. Output: `PuzzleRows`, the rows whose form is right, and a `Reject` for each of
-the others. Whether a puzzle has one solution and its answer fits is for `trm_data.kinds.sudoku`, which looks
-only at the rows a dataset needs.
+Input: an open `LocalSource`. Output: `PuzzleRows` with the valid rows, and a `Reject` for each invalid row.
+`trm_data.kinds.sudoku` checks whether a puzzle has one solution that matches its answer, only for the rows that
+a dataset needs.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class PuzzleRows(SourceRows):
 
     Attributes:
         puzzles: Cell values, 0 blank, uint8 [N, S].
-        answers: Cell values as stated, all 0 where none is, uint8 [N, S].
-        ratings: As stated, NaN where none is, float32 [N].
+        answers: Given answers as cell values, all 0 if there is none, uint8 [N, S].
+        ratings: Given ratings, NaN if there is none, float32 [N].
         lines: Line in the file, from 1, int64 [N].
     """
 
@@ -65,16 +65,16 @@ class PuzzleRows(SourceRows):
 def read_puzzles(
     source: LocalSource, side: int, *, distinct: bool = True, progress: Progress | None = None
 ) -> tuple[PuzzleRows, list[Reject]]:
-    """All rows of a file.
+    """Read all rows of a file.
 
     Args:
         source: A `csv`, `txt` or `table` source.
         side: Cells in a row of the grid.
-        distinct: Refuse exact duplicates.
-        progress: Told of rows as they are read.
+        distinct: Reject exact duplicates.
+        progress: Shows the number of rows read.
 
     Returns:
-        The rows whose form is right and no exact duplicate of an earlier one, and the others with the reason.
+        The valid rows, without duplicates of earlier rows if `distinct`; and the rejected rows with the reason.
     """
 
     marks = source.spec.symbols.lower() or (MARKS[:10] if side < 10 else MARKS)
@@ -98,7 +98,7 @@ def read_puzzles(
 
 
 def _digits(source: LocalSource, read: Callable[[LocalSource], Iterator[TextRow]], side: int) -> str:
-    """The characters of 1..side in a file, as its specification names them or as they are found."""
+    """Return the characters of 1..side in a file, from its specification or detected from its rows."""
     try:
         if source.spec.symbols:
             return check_digits(source.spec.symbols, side)
@@ -112,7 +112,7 @@ def _digits(source: LocalSource, read: Callable[[LocalSource], Iterator[TextRow]
 
 
 def plain(text: str, side: int) -> str:
-    """A grid as typed or drawn, in one line: without spaces, line ends and drawn lines, unless it is a line already."""
+    """Return a typed or drawn grid as one line, without spaces, line ends and ruled lines; a line stays unchanged."""
     text = text.strip()
     if len(text) == side * side or is_json(text):
         return text
@@ -123,7 +123,7 @@ def plain(text: str, side: int) -> str:
 
 
 def _decode(text: str, side: int, digits: str) -> NDArray[np.uint8]:
-    """A grid as text, or as a JSON list of numbers with 0 for a blank."""
+    """Decode a grid from text, or from a JSON list of numbers with 0 for a blank."""
     stated, text = text, plain(text, side)
     if not is_json(text):
         if len(text) != side * side and SCIENTIFIC.fullmatch(stated):
@@ -143,7 +143,7 @@ def _decode(text: str, side: int, digits: str) -> NDArray[np.uint8]:
 
 
 def decode_numbers(text: str, side: int) -> NDArray[np.uint8]:
-    """Cell values, uint8 [side * side], of a JSON list of numbers with 0 for a blank."""
+    """Decode a JSON list of numbers, with 0 for a blank, to cell values, uint8 [side * side]."""
     cells = flat_cells(text)
     if len(cells) != side * side:
         raise ValueError(f"expected {side * side} numbers, got {len(cells)}")

@@ -6,7 +6,7 @@ symmetry is undone from its catalog row with `SudokuSymmetry.from_index(element,
 to cell values (token - 1).
 
 The symmetries of boxes R x C: transpose (only where R == C), permute the C bands, the R rows in each, the R
-stacks, the C columns in each, and the n digits (blank stays). An element has an index:
+stacks, the C columns in each, and the n digits (blanks stay). An element has an index:
 
     index = transpose + T * (rows + ROWS * (columns + COLUMNS * digits)),  T = 2 if R == C, else 1
 
@@ -38,7 +38,7 @@ _LARGEST_TABLE = 1 << 17
 
 
 class Radices(NamedTuple):
-    """The mixed radix of an index, see the module."""
+    """The mixed radix of an index; see the module docstring."""
 
     transpose: int
     rows: int
@@ -130,7 +130,7 @@ class SudokuSymmetry:
 
     @property
     def index(self) -> int:
-        """The index of this element."""
+        """Index of this element."""
         shape = radices(self.box_rows, self.box_columns)
         side = self.box_rows * self.box_columns
         rows = _rank_of_lines(self.rows, self.box_rows)
@@ -185,7 +185,7 @@ class SudokuSymmetry:
 def element_index(seed: int, puzzle: int, k: int, box_rows: int, box_columns: int) -> int:
     """Return the index of the k-th augmentation of a puzzle; k = 0 is the original.
 
-    The others are a keyed permutation of all indices but 0, so distinct by construction.
+    The others are a keyed permutation of all indices but 0, so they are distinct by construction.
     """
     count = num_elements(box_rows, box_columns)
     if not 0 <= k < count:
@@ -199,18 +199,18 @@ class SudokuAugmenter:
     """Rows of Sudoku puzzles: tokens value + 1, blank 1, digits from 2.
 
     Row n is the image of puzzle `groups[n]` and its solution under the element
-    `element_index(seed, keys[groups[n]], ks[n])`. Each puzzle is held as its S packed cells.
+    `element_index(seed, keys[groups[n]], ks[n])`. Each puzzle is stored as its S packed cells.
 
     Args:
-        puzzles: [G, S]; a clue is equal to the solution's value.
+        puzzles: [G, S]; each clue equals the solution's value.
         solutions: [G, S], complete.
         keys: [G], names of the puzzles, at least 0.
-        seed: Of the dataset.
+        seed: Seed of the dataset.
         box_rows: R.
         box_columns: C.
 
     Raises:
-        ValueError: Shapes or values that do not fit.
+        ValueError: Shapes or values do not match.
     """
 
     def __init__(
@@ -278,7 +278,7 @@ class SudokuAugmenter:
 def _line_tables(
     box_rows: int, box_columns: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:
-    """Tables for the kernel: permutations of R and of C in order, and, if small, all rows and columns."""
+    """Return tables for the kernel: permutations of R and of C in order, and, if small, all rows and columns."""
     from trm_data.kinds.sudoku import symmetry_kernels as sudoku_kernels
 
     shape = radices(box_rows, box_columns)
@@ -293,7 +293,7 @@ def _line_tables(
 
 
 def _digit_offset(structure: int, shape: Radices, side: int) -> int:
-    """The rank that a structure's digit permutations start from, where not every element has an index."""
+    """Return the rank of a structure's first digit permutation, if not every element has an index; else 0."""
     return 0 if shape.digit_stride == 1 else mix_word(structure) % math.factorial(side)
 
 
@@ -307,7 +307,7 @@ def _check_lines(name: str, lines: tuple[int, ...], side: int, size: int) -> Non
 
 
 def _lines_from_rank(rank: int, size: int, bands: int) -> tuple[int, ...]:
-    """The order of `bands` bands (or stacks) of `size` lines each."""
+    """Return the order of `bands` bands (or stacks) of `size` lines each."""
     rank, outer = divmod(rank, math.factorial(bands))
     lines: list[int] = []
     for band in _permutation_from_rank(outer, bands):
@@ -327,7 +327,7 @@ def _rank_of_lines(lines: tuple[int, ...], size: int) -> int:
 
 
 def _permutation_from_rank(rank: int, size: int) -> tuple[int, ...]:
-    """The permutation of range(size) with this place in lexicographic order."""
+    """Return the permutation of range(size) with this rank in lexicographic order."""
     left = list(range(size))
     order: list[int] = []
     for remaining in range(size - 1, -1, -1):
@@ -364,7 +364,7 @@ def check_boxes(box_rows: int, box_columns: int) -> int:
 
 
 def check_grids(name: str, grids: ArrayLike, box_rows: int, box_columns: int) -> NDArray[np.uint8]:
-    """Return `grids` as a contiguous uint8 [N, S] array."""
+    """Check `grids`; return them as a contiguous uint8 [N, S] array."""
     side = check_boxes(box_rows, box_columns)
     array = np.asarray(grids)
     if array.ndim != 2 or array.shape[1] != side * side:

@@ -1,12 +1,12 @@
 """Augmented Sudoku rows in bulk, compiled: from element numbers to encoded tokens.
 
-Input: puzzles, solutions and which augmentations of which. Output: rows of tokens, written in place.
+Input: puzzles, solutions, and the augmentations to make. Output: rows of tokens, written in place.
 Neighbours: wrapped by `augment.sudoku.SudokuAugmenter.fill`, which checks the arguments; tested there against
 `SudokuSymmetry.from_index(element_index(...)).apply(...)`.
 """
 
 # pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false
-# (numba decides the types of kernels; their annotations are for readers)
+# (numba infers the types of kernels; their annotations are for readers)
 from __future__ import annotations
 
 import numpy as np
@@ -47,7 +47,7 @@ def _decode_digits(
 ) -> None:
     """Fill the table from packed cell to (label token << 8 | input token) for a digit permutation.
 
-    The digits of the rank in the factorial base pick from the digits that are left, kept as nibbles.
+    The digits of the rank in the factorial base select from the remaining digits, stored as nibbles.
     """
     places[side - 1] = U0
     for radix in range(2, side + 1):
@@ -169,7 +169,7 @@ def augment_rows(
         structure = element - rank * structures
         if stride != U1:
             rank = (rank * stride + mix(structure) % permutations) % permutations
-        if side == 9:  # the sizes as constants: loops unrolled, divisions without a division
+        if side == 9:  # constant sizes: the compiler unrolls loops and avoids divisions
             _augment_row(
                 structure, rank, radices, inner_rows, inner_columns, row_table, column_table, packed[g],
                 lines, places, tokens, 9, out_inputs[m], out_labels[m],

@@ -1,4 +1,4 @@
-"""The kind of a user's own tables: grids of one size and any vocabulary, optionally with the symmetries of the grid."""
+"""The kind of users' own tables: grids of one size and any vocabulary, optionally with the grid's symmetries."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ PALETTE = (
 
 
 def grid_hashes(options: TableOptions, inputs: NDArray[np.uint8]) -> list[str]:
-    """Of each input, the same for its images where the grid's symmetries are augmentations."""
+    """Return a hash of each input; images under the grid's symmetries have the same hash if they are augmentations."""
     ids = grid_dihedrals(options.rows, options.columns) if options.dihedral else (0,)
     images = [inputs[:, source_cells(d, options.rows, options.columns)] for d in ids]
     return [

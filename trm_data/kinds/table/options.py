@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class TableOptions(Options):
-    """What only a user's own tables of puzzles have."""
+    """Options specific to users' own tables."""
 
     rows: int
     columns: int
@@ -117,7 +117,7 @@ class BuildTable(BuildFields):
         )
 
     def _say_what_is_easily_missed(self, train: TableRows) -> None:
-        """Labels that are PAD, and that nothing is held out."""
+        """Warn about PAD labels and about missing held-out puzzles."""
         if len(train) and (empty := float((train.labels == 0).mean())):
             LOG.warning(
                 "--train %s: %.0f%% of the cells of its labels are 0 (PAD): neither learned nor scored; add 1 to all "

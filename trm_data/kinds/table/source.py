@@ -1,16 +1,16 @@
 """A user's own puzzles from a table: Parquet, CSV, npz or npy with `inputs` and `labels`.
 
-Input: a file of N puzzles. Output: `TableRows`, tokens uint8 [N, S], and a `Reject` for each row of a wrong form.
-Tokens: 0 is PAD and is ignored as a label; all others up to 255 are the user's own.
+Input: a file of N puzzles. Output: `TableRows`, tokens uint8 [N, S], and a `Reject` for each invalid row.
+Tokens: 0 is PAD and is ignored as a label; the user defines all others up to 255.
 
 - npz: arrays `inputs` and `labels` of integers, [N, R, C] or [N, S].
 - npy: one array of both, [N, 2, R, C] or [N, 2, S].
 - Parquet: columns `inputs` and `labels`, lists of integers, or lists of lists (the rows of a grid).
-- CSV: columns `inputs` and `labels`, numbers separated by spaces, or JSON lists as in Parquet; between columns a
-  comma, a semicolon, a tab or a bar.
+- CSV: columns `inputs` and `labels`, numbers separated by spaces, or JSON lists as in Parquet; the separator of
+  columns is a comma, a semicolon, a tab or a bar.
 
-Arrays and columns of other names are named by the source (`columns`, as `inputs=question,labels=answer`).
-Nothing is unpickled: arrays of objects are refused.
+The source names arrays and columns with other names (`columns`, as `inputs=question,labels=answer`).
+Nothing is unpickled: arrays of objects are rejected.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class TableRows(SourceRows):
         inputs: Tokens, uint8 [N, S].
         labels: Tokens, uint8 [N, S].
         lines: Row in the file, from 1 (CSV: its line), int64 [N].
-        shape: Rows and columns of the grid where the file says them, else None.
+        shape: Rows and columns of the grid if the file states them, else None.
     """
 
     inputs: NDArray[np.uint8]
@@ -58,7 +58,7 @@ class TableRows(SourceRows):
 
 
 def read_table(source: LocalSource) -> tuple[TableRows, list[Reject]]:
-    """All rows of a table."""
+    """Read all rows of a table."""
     assert source.path is not None
     name = source.spec.name.lower().removesuffix(".gz")
     if name.endswith(".npz"):
@@ -73,7 +73,7 @@ def read_table(source: LocalSource) -> tuple[TableRows, list[Reject]]:
 
 
 def names_of(source: LocalSource) -> tuple[str, str]:
-    """What the file calls the inputs and the labels."""
+    """Return the file's names of the inputs and the labels."""
     named = parse_columns(source.spec.columns, COLUMNS)
     inputs, labels = (named.get(column, column) for column in COLUMNS)
     return inputs, labels
@@ -170,7 +170,7 @@ def _check_columns(shown: str, wanted: Sequence[str], found: Sequence[str]) -> N
 
 
 def _cells(column: str, text: str) -> list[Any]:
-    """Cells of a column of text."""
+    """Parse the cells of a text column."""
     try:
         return json_cells(text) if is_json(text) else [int(cell) for cell in text.split()]
     except ValueError as error:
@@ -180,7 +180,7 @@ def _cells(column: str, text: str) -> list[Any]:
 def _from_lists(
     shown: str, inputs: list[Any], labels: list[Any], lines: list[int] | None
 ) -> tuple[TableRows, list[Reject]]:
-    """Rows of lists; all must have the size of the first."""
+    """Return rows from lists; all must have the shape of the first."""
     if not inputs:
         raise SourceError(f"{shown}: has no rows")
     lines = lines or list(range(1, len(inputs) + 1))
@@ -224,7 +224,7 @@ def _checked(
     lines: NDArray[np.int64],
     grid: tuple[int, int] | None,
 ) -> tuple[TableRows, list[Reject]]:
-    """Values in range, and no input twice."""
+    """Return the rows with values in range and without repeated inputs, and the rejected rows."""
     if inputs.shape[1] > MAX_CELLS:
         raise SourceError(f"{shown}: rows have {inputs.shape[1]:,} cells; expected {MAX_CELLS:,}")
     rejects: list[Reject] = []
