@@ -1,17 +1,17 @@
 -- Views over results and runs. trm-eval registers the Parquet files of a table as <table>_files (with the columns
 -- experiment and run), the runs as they are now as runs_live and train_metrics_live, and the dataset catalog as the
--- schema `catalog`, then runs this. Columns that are sums or counts say so; rates have the names of the field.
+-- schema `catalog`, then runs this file. Columns with sums or counts have these words in their names; rates have the
+-- names of the field.
 
--- Every run, a row each. A run's folder knows more than what was published of it; results of runs whose folder is gone
--- stay.
+-- Every run, one row each: from its run folder, or from published results if the folder was deleted.
 CREATE VIEW runs AS
 SELECT * FROM runs_live
 UNION ALL BY NAME
 SELECT * FROM runs_files AS f ANTI JOIN runs_live AS l ON f.run = l.run;
 
--- Training and validation, a row a step and split, every step once: from the run's own parts, or from what was
--- published where the run is gone. Of a mixture each of its datasets has rows too, which the column dataset names; it is
--- NULL in the total rows and in all rows of other runs. Files of format 1 called the sums by the names of the rates.
+-- Training and validation, one row per step and split: from the run's own parts, or from published parts if the run
+-- was deleted. A mixture also has rows for each of its datasets, named in the column dataset; it is NULL in total
+-- rows and for other runs. Files of format 1 name the sums like the rates.
 CREATE VIEW train_metrics AS
 WITH rows_of AS (
     SELECT * FROM train_metrics_live
@@ -70,7 +70,7 @@ SELECT
     model_flops / nullif(step_s * peak_flops_per_s, 0) AS mfu
 FROM named;
 
--- Every evaluation there is, older ones of the same request too.
+-- Every evaluation, including earlier ones of the same request.
 CREATE VIEW all_evals AS
 WITH named AS (
     SELECT
@@ -171,7 +171,7 @@ QUALIFY row_number() OVER (
     ORDER BY created_at DESC, evaluation
 ) = 1;
 
--- 95% interval of a share (Wilson 1927); NULL of nothing.
+-- 95% interval of a share (Wilson 1927); NULL without rows.
 CREATE MACRO wilson_low(k, n) AS CASE WHEN n > 0 AND k >= 0 THEN greatest(
     (k / n + 1.920729440648 / n - 1.959964 * sqrt(k / n * (1 - k / n) / n + 0.960364720324 / n / n)) / (1 + 3.841458881296 / n), 0
 ) END;
@@ -182,12 +182,12 @@ CREATE MACRO wilson_high(k, n) AS CASE WHEN n > 0 AND k >= 0 THEN least(
 -- Every named experiment at every scale and data; an alias has the identity of the run that it shares.
 CREATE VIEW experiments AS SELECT * FROM experiments_live;
 
--- Results that others published, each with its protocol (catalogs/claims.csv).
+-- Published results of others, each with its protocol (catalogs/claims.csv).
 CREATE VIEW claims AS SELECT * FROM claims_live;
 
--- Every experiment with its runs, a row a seed, and the test of each: the experiment's last step, averaged weights, all
--- rows of its own dataset, as many supervision steps as training gives at most, one answer a row. NULL where it is not
--- run, or not tested.
+-- Every experiment with its runs, one row per seed, and the test of each run: last step, averaged weights, all rows
+-- of its own dataset, the maximum supervision steps of training, one answer per row. NULL if it was not run or not
+-- tested.
 CREATE VIEW study AS
 SELECT
     x.experiment,
@@ -240,7 +240,7 @@ LEFT JOIN evals AS e
     AND list_contains(string_split(r.dataset, '+'), e.dataset)
     AND e.as_published;
 
--- Every run under each name that it has: those of experiments which share it, or the name that it was started by.
+-- Every run under each of its names: the experiments that share it, or the name that started it.
 CREATE VIEW named_runs AS
 SELECT
     coalesce(x.experiment, r.experiment) AS experiment,
@@ -269,8 +269,8 @@ SELECT
 FROM runs AS r
 LEFT JOIN experiments AS x ON r.experiment = x.runs_of AND r.identity = x.identity;
 
--- When the validations of a run first reach 80%, 85%, and 95% of the accuracy that it ends with: known to within the
--- steps between two of them. NULL where they never do; a run in progress has no final value yet.
+-- First step at which the validations of a run reach 80%, 85% and 95% of its final accuracy, to within the
+-- validation interval. NULL if they never do, and for runs in progress.
 CREATE VIEW time_to AS
 WITH validations AS (
     SELECT t.run, t.step, t.exact_accuracy, t.seconds, r.total_steps
@@ -299,8 +299,9 @@ FROM goals AS g
 LEFT JOIN validations AS v ON v.run = g.run AND v.exact_accuracy >= g.target_accuracy
 GROUP BY ALL;
 
--- Tested runs of one scale and data, asked the same puzzles: which of them no other beats for as little or less. A row a
--- run and measure of cost, with all names of the run. Seconds compare only runs of one machine.
+-- Tested runs of one scale and data on the same puzzles, with their place on the Pareto front: no other run is as
+-- accurate for as little. One row per run and measure of cost, with all names of the run. Compare seconds on one
+-- machine only.
 CREATE VIEW pareto AS
 WITH tested AS (
     SELECT
@@ -342,7 +343,7 @@ SELECT
 FROM costs AS c
 WHERE cost IS NOT NULL;
 
--- Every evaluation after each of its supervision steps; nothing of those that are older than it.
+-- Every evaluation after each of its supervision steps; evaluations before this table existed are missing.
 CREATE VIEW depth AS
 WITH steps AS (
     SELECT
@@ -371,7 +372,7 @@ SELECT
     sum(halting_count) OVER (PARTITION BY evaluation ORDER BY depth) AS halted_count
 FROM steps;
 
--- Every sampled evaluation with its first 1, 2, ... samples: what is chosen among them, and whether any is right.
+-- Every sampled evaluation with its first 1, 2, ... samples: accuracy of the chosen sample, and of an oracle.
 CREATE VIEW samples AS
 WITH counts AS (
     SELECT
@@ -402,9 +403,9 @@ SELECT
     wilson_high(exact_count, count) AS exact_high
 FROM counts;
 
--- What depth and breadth give: the answers of every evaluation after each of its supervision steps, and of samples after
--- the steps that were asked for (trm-eval run --steps 1,2,4 --samples 1,2,4), chosen among the first 1, 2, ... of them.
--- One pass gives all of it, so seconds_of is the share of the pass by network calls.
+-- Accuracy by depth and breadth: every evaluation after each of its supervision steps, and with samples after the
+-- requested steps (trm-eval run --steps 1,2,4 --samples 1,2,4), chosen among the first 1, 2, ... samples. One pass
+-- computes all of it, so seconds_of is a share of the pass by network calls.
 CREATE VIEW scaling AS
 WITH drawn AS (
     SELECT
@@ -463,8 +464,8 @@ SELECT
     seconds * part AS seconds_of
 FROM shares;
 
--- What further supervision steps keep and lose: answers that are right after each step, that have been right at some step,
--- and that are no longer. Of samples all answers count, not the chosen one.
+-- Effect of further supervision steps: answers that are right after each step, that were right at some step, and
+-- that are no longer right. With samples, all samples count, not the chosen one.
 CREATE VIEW retention AS
 WITH steps AS (
     SELECT
@@ -499,8 +500,8 @@ SELECT
     lost / nullif(answers, 0) AS lost_share
 FROM steps;
 
--- Every prediction of all_evals, a row an example. Only what a finished evaluation names: parts of a writer that died, or
--- of an older division, do not show.
+-- Every prediction of all_evals, one row per example. Only parts named by a finished evaluation count; parts of a
+-- killed writer do not.
 CREATE VIEW all_predictions AS
 SELECT a.*, e.dataset, e.split
 FROM (
@@ -513,11 +514,12 @@ FROM (
 ) AS a
 JOIN all_evals AS e ON e.evaluation = a.evaluation;
 
--- Every prediction of evals, a row an example.
+-- Every prediction of evals, one row per example.
 CREATE VIEW predictions AS
 SELECT p.* FROM all_predictions AS p SEMI JOIN evals AS e ON p.evaluation = e.evaluation;
 
--- The candidates of every test input of ARC, best first; of every evaluation, older ones of the same request too.
+-- Candidates of every test input of ARC, best first, for every evaluation, including earlier ones of the same
+-- request.
 CREATE VIEW all_votes AS
 SELECT a.*, e.dataset, e.split
 FROM (
@@ -534,8 +536,7 @@ JOIN all_evals AS e ON e.evaluation = a.evaluation;
 CREATE VIEW votes AS
 SELECT v.* FROM all_votes AS v SEMI JOIN evals AS e ON v.evaluation = e.evaluation;
 
--- What the network answers after every cycle of every supervision step, of the rows for which that was asked
--- (trm-eval run --traces N).
+-- Answers decoded after every cycle of every supervision step, for the rows of trm-eval run --traces N.
 CREATE VIEW all_traces AS
 SELECT a.*, e.dataset, e.split
 FROM (
@@ -548,11 +549,11 @@ FROM (
 ) AS a
 JOIN all_evals AS e ON e.evaluation = a.evaluation;
 
--- What the network answers after every cycle, of the newest evaluation of each request.
+-- Answers decoded after every cycle, of the newest evaluation of each request.
 CREATE VIEW traces AS
 SELECT t.* FROM all_traces AS t SEMI JOIN evals AS e ON t.evaluation = e.evaluation;
 
--- The candidates of several evaluations together, which are named in the order in which they are seen.
+-- Candidates of several evaluations together, in the order of the arguments.
 CREATE MACRO pooled_votes(evaluations) AS TABLE
 WITH pooled AS (
     SELECT
@@ -576,7 +577,7 @@ SELECT
     ) AS rank
 FROM pooled;
 
--- Share of tasks solved by the first K candidates: the mean over a task's test inputs, then over the tasks. Tasks
+-- Share of tasks solved by the first K candidates: the mean over a task's test inputs, then over tasks. Tasks
 -- without solutions are not counted.
 CREATE VIEW pass_at_k AS
 WITH inputs AS (
@@ -608,7 +609,7 @@ FROM tasks AS t
 JOIN evals AS e USING (evaluation)
 GROUP BY ALL;
 
--- Every prediction with the test that it is of.
+-- Every prediction with the test that it belongs to.
 CREATE VIEW tested_predictions AS
 SELECT
     p.*,
@@ -622,8 +623,8 @@ SELECT
 FROM predictions AS p
 JOIN evals AS e USING (evaluation);
 
--- Every prediction with the rating of its puzzle, as it was when it was answered; of older evaluations as the dataset
--- catalog has it. It asks the catalog for nothing else, and is faster than predicted_puzzles.
+-- Every prediction with the rating of its puzzle at evaluation time; for earlier evaluations, the rating in the
+-- dataset catalog. Reads nothing else of the catalog, and is faster than predicted_puzzles.
 CREATE VIEW rated_predictions AS
 SELECT p.* EXCLUDE (rating, split_digest, rated_count), coalesce(p.rating, q.rating) AS rating
 FROM tested_predictions AS p
@@ -635,9 +636,8 @@ LEFT JOIN (
     SEMI JOIN (FROM evals WHERE rated_count IS NULL) AS o ON o.dataset = z.dataset AND o.split = z.split
 ) AS q ON q.dataset = s.dataset AND q.split = s.split AND q.group_index = p.group_index;
 
--- Every prediction with what the dataset catalog knows of its puzzle. The catalog's split must have the very rows
--- that were evaluated: where a dataset was deleted, or rebuilt with others, clues are NULL, and of older evaluations the
--- rating.
+-- Every prediction with the catalog's properties of its puzzle. The catalog's split must have the evaluated rows: if
+-- the dataset was deleted or rebuilt with other rows, clues are NULL, and the rating too for earlier evaluations.
 CREATE VIEW predicted_puzzles AS
 SELECT
     p.* EXCLUDE (rating, split_digest, rated_count),
@@ -654,11 +654,11 @@ LEFT JOIN catalog.splits AS s ON s.dataset = p.dataset AND s.split = p.split AND
 LEFT JOIN catalog.puzzles AS q
     ON q.dataset = s.dataset AND q.split = s.split AND q.group_index = p.group_index;
 
--- The tokens of every split that was evaluated and is there as it was, a row an example.
+-- Tokens of every evaluated split that is unchanged, one row per example.
 CREATE VIEW puzzle_tokens AS SELECT * FROM tokens_live;
 
--- Every cell of every prediction, beside those of its puzzle and its solution; of a split that is not there as it was
--- evaluated these are NULL. It is long: name a run or an evaluation.
+-- Every cell of every prediction, with the cells of its puzzle and its solution, which are NULL if the split was
+-- deleted or changed. The view is long: filter by run or evaluation.
 CREATE VIEW predicted_cells AS
 SELECT
     *,
@@ -691,7 +691,7 @@ FROM (
         ON t.dataset = p.dataset AND t.split = p.split AND t.split_digest = p.split_digest AND t.row = p.row
 );
 
--- Two tested runs of one group, scale, data and seed that were asked the same puzzles, under the names of the group.
+-- Pairs of tested runs of one group, scale, data and seed on the same puzzles, under the names of the group.
 CREATE VIEW compared_runs AS
 SELECT
     a.scale,
@@ -713,8 +713,8 @@ JOIN study AS b
     AND b.split_digest = a.split_digest
 WHERE a.run <> b.run AND (coalesce(a.value, 0), a.experiment) < (coalesce(b.value, 0), b.experiment);
 
--- Every puzzle that one of two runs solved and the other did not, for any two newest tests of the same rows with as many
--- supervision steps; each pair both ways around, so that WHERE run_a = '...' AND run_b = '...' finds it.
+-- Every puzzle that exactly one of two runs solved, for any two newest tests on the same rows with the same
+-- supervision steps. Each pair occurs in both orders, so that WHERE run_a = '...' AND run_b = '...' finds it.
 CREATE VIEW disagreements AS
 WITH tests AS (
     SELECT evaluation, run, dataset, split, split_digest, supervision_steps

@@ -1,4 +1,4 @@
--- Exact accuracy by how many cells of a Sudoku are given, with its 95% interval.
+-- Exact accuracy by number of given cells (Sudoku), with its 95% interval.
 SELECT
     run,
     step,

@@ -1,4 +1,4 @@
--- Exact accuracy by how long the shortest path of a maze is, in tens of steps, with its 95% interval.
+-- Exact accuracy by length of the shortest path (mazes), in bins of ten steps, with its 95% interval.
 SELECT
     run,
     step,

@@ -1,4 +1,4 @@
--- Exact accuracy by how many guesses a solver needs: 0 is solved without guessing.
+-- Exact accuracy by number of guesses of a solver; 0: solved without guessing.
 WITH bucketed AS (
     SELECT
         *,

@@ -1,4 +1,4 @@
--- Published results beside our newest evaluations of the same kind of puzzle: same protocol, or in what they differ.
+-- Published results beside our newest evaluations of the same kind of puzzle: same protocol, or the differences.
 WITH pools AS (
     SELECT dataset, any_value(num_groups) AS training_puzzles FROM splits WHERE split = 'train' GROUP BY dataset
 ),

@@ -1,4 +1,4 @@
--- Accuracy against the amount of data: puzzles and augmentations learned from, the test with its 95% interval, what training answered right in its last tenth.
+-- Accuracy against amount of data: training puzzles and augmentations, test accuracy with its 95% interval, and training accuracy in the last tenth of training.
 WITH ending AS (
     SELECT t.run, sum(t.exact_count) / nullif(sum(t.count), 0) AS exact_accuracy, max(t.rows_loaded) AS rows_loaded
     FROM train_metrics AS t

@@ -1,4 +1,4 @@
--- What every dataset contributed, by scale and data: runs that learned from it, rows they took and how often they saw each, and the last test of each.
+-- Use of every dataset, by scale and data: runs trained on it, rows read, epochs, and the last test of each run.
 WITH taken AS (
     SELECT run, max(rows_loaded) AS rows_loaded FROM train_metrics WHERE split = 'train' AND dataset IS NULL GROUP BY run
 ),

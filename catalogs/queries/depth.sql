@@ -1,4 +1,4 @@
--- Accuracy after each supervision step, and what halting where the network first would gives up to there.
+-- Accuracy after each supervision step, and accuracy with halting at the first positive halting logit up to that step.
 SELECT
     run,
     step,

@@ -1,4 +1,4 @@
--- Every puzzle that one of two runs of a group solved and the other did not, the hardest first; the view disagreements has it of any two runs.
+-- Puzzles that exactly one of two runs of a group solved, hardest first; the view disagreements covers any two runs.
 SELECT
     c.scale,
     c.data,

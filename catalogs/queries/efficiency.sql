@@ -1,4 +1,4 @@
--- What accuracy costs: parameters, operations and hours of every tested experiment, and points of exact accuracy for each of them.
+-- Cost of accuracy: parameters, operations and hours of every tested experiment, and points of exact accuracy per unit of each.
 SELECT
     scale,
     data,

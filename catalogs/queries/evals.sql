@@ -1,4 +1,4 @@
--- One row per evaluation: how many puzzles, how many of them exactly right, share of right cells.
+-- One row per evaluation: puzzles, exactly right puzzles, share of right cells.
 SELECT
     run,
     step,

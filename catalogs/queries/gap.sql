@@ -1,4 +1,4 @@
--- How much better answers are in training than in the test: those that the last tenth of training ended with (weights of the moment, augmented puzzles), and a test of training puzzles where there is one.
+-- Gap between training and test accuracy: the last tenth of training (current weights, augmented puzzles), and a test on training puzzles if there is one.
 WITH ending AS (
     SELECT t.run, sum(t.count) AS examples, sum(t.exact_count) / nullif(sum(t.count), 0) AS exact_accuracy
     FROM train_metrics AS t

@@ -1,4 +1,4 @@
--- When the network would have halted, and whether it was right: NULL never within the steps it was given.
+-- Step at which the network would have halted, and whether the answer was right then; NULL: it did not halt within its steps.
 SELECT
     run,
     step,

@@ -1,4 +1,4 @@
--- Supervision steps until halting: mean and spread of the first positive halting logit in the test, how many never had one, and steps spent in the last tenth of training.
+-- Supervision steps until halting: mean and spread of the first positive halting logit in the test, rows without one, and steps spent in the last tenth of training.
 WITH tested AS (
     SELECT
         evaluation,

@@ -1,4 +1,4 @@
--- Answers by the rules of the puzzle: how many are the label's, keep what was given, are legal, are as good as the label's.
+-- Answers by the rules of the puzzle: equal to the label, keeping the given cells, legal, and as good as the label.
 SELECT
     run,
     step,

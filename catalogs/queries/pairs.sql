@@ -1,4 +1,4 @@
--- Every two runs of a group on the same puzzles: how many each alone solves; trm_eval.statistics.with_tests gives their p-values.
+-- Each pair of runs of a group on the same puzzles: puzzles solved by one of them only; trm_eval.statistics.with_tests adds p-values.
 SELECT
     c.scale,
     c.data,

@@ -1,4 +1,4 @@
--- Which tested runs of one scale and data no other beats for as little: the front of accuracy against parameters, operations and time, cheapest first (seconds compare only runs of one machine).
+-- Pareto front of tested runs of one scale and data: accuracy against parameters, operations and time, cheapest first (compare seconds on one machine only).
 SELECT
     scale,
     data,

@@ -1,4 +1,4 @@
--- What more supervision steps keep: answers that are right after each, that have been right, and that were lost again.
+-- Answers that are right after each supervision step, that were right at some step, and that were lost again.
 SELECT
     run,
     step,

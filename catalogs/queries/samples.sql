@@ -1,4 +1,4 @@
--- Accuracy of the first 1, 2, ... samples of a puzzle: chosen by what the network says of them, and by an oracle.
+-- Accuracy of the first 1, 2, ... samples of a puzzle: chosen without labels, and by an oracle.
 SELECT
     run,
     step,

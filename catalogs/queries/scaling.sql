@@ -1,4 +1,4 @@
--- Accuracy by depth and breadth: what 1, 2, 4, ... supervision steps and samples give, and what they take.
+-- Accuracy by depth and breadth: 1, 2, 4, ... supervision steps and samples, and their cost.
 SELECT
     run,
     step,

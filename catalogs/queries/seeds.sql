@@ -1,4 +1,4 @@
--- Every experiment over its seeds: mean and spread of exact accuracy; trm_eval.statistics.across_seeds gives the interval, from two seeds on.
+-- Every experiment over its seeds: mean and spread of exact accuracy; trm_eval.statistics.across_seeds adds the interval, from two seeds on.
 SELECT
     scale,
     data,

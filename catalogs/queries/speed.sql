@@ -1,4 +1,4 @@
--- What every run took: examples/s of the steps alone and with all that is between them, waiting, memory, hours, and puzzles/s tested (of older evaluations compilation included).
+-- Speed of every run: examples/s of the steps alone and overall, waiting, memory, hours, and puzzles/s tested (earlier evaluations include compilation).
 WITH trained AS (
     SELECT
         run,

@@ -1,4 +1,4 @@
--- Every experiment that has been tested, with its 95% interval, by scale, data and group; aliases show the run they share.
+-- Every tested experiment with its 95% interval, by scale, data and group; aliases show the run they share.
 SELECT
     scale,
     data,

@@ -1,4 +1,4 @@
--- How fast every run trained, in windows of 50 steps: examples/s, share of it waiting for data, share of the devices used.
+-- Training speed of every run in windows of 50 steps: examples/s, share of time waiting for data, share of the devices' peak.
 SELECT
     run,
     50 * ((step + 49) // 50) AS up_to_step,

@@ -1,4 +1,4 @@
--- Steps and hours until validations reach 80%, 85%, and 95% of the accuracy that the run ends with; NULL where they never do.
+-- Steps and hours until validations reach 80%, 85% and 95% of the run's final accuracy; NULL if they never do.
 SELECT
     n.scale,
     n.data,

@@ -1,4 +1,4 @@
--- Training in windows of 50 steps (accuracies over the examples that ended in them, loss over all slots), and every validation.
+-- Training in windows of 50 steps (accuracies over examples that ended in the window, loss over all slots), and every validation.
 SELECT
     run,
     split,

@@ -1,4 +1,4 @@
--- How far off the wrong answers are: puzzles with a solution by number of wrong cells.
+-- Wrong answers by number of wrong cells, for puzzles with a solution.
 SELECT
     run,
     step,

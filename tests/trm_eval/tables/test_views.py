@@ -51,7 +51,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = run_here(main, "tables")
     assert (listed.returncode, "predicted_puzzles" in listed.stdout) == (0, True)
     one = run_here(main, "tables", "time_to")
-    assert "When the validations of a run first reach" in one.stdout
+    assert "validations of a run reach" in one.stdout
     assert "step of the first validation that reaches the goal" in one.stdout
     value = json.loads(run_here(main, "tables", "study", "--json").stdout)
     assert value["name"] == "study"

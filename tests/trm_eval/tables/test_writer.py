@@ -65,9 +65,9 @@ def test_of_two_rows_of_an_evaluation_the_newer_counts() -> None:
     assert newest_rows(schema.empty_table()).num_rows == 0
 
 
-def test_every_file_of_an_evaluation_says_what_its_columns_mean(evaluated: Evaluated) -> None:
+def test_every_file_of_an_evaluation_says_what_its_columns_mean(trained: Evaluated) -> None:
     """Also the parts of the metrics that training writes."""
-    root = Path(evaluated.layout.place)
+    root = Path(trained.layout.place)
     paths = [*root.glob("results/**/*.parquet"), *root.glob("runs/**/metrics/*.parquet")]
     assert len(paths) >= 4 + 3
     for path in paths:
