@@ -6,19 +6,19 @@ From Python:
     run.metrics()                       # a polars frame, a row per step and split
     trm_train.list_experiments()
 
-Letters for dimensions, everywhere in this package:
+Dimension letters, used throughout this package:
 
     B  batch: slots of the global batch (a slot holds one example over several supervision steps)
     S  cells of a puzzle
-    P  puzzle positions, in front of the cells
+    P  puzzle positions, before the cells
     L  all positions, L = P + S
     D  width of the network
     H  attention heads
     V  vocabulary
 
-Other letters are spelled out where they occur: `I` is the inner width of a SwiGLU, `N` the width of a
-puzzle-embedding row, `R` the rows of the puzzle-embedding table. A suffix in a body (`x_LxBxD`) marks where
-the layout differs from `B L D`.
+Other letters are explained where they occur: `I` is the inner width of a SwiGLU, `N` the width of a puzzle-embedding
+row, `R` the number of rows of the puzzle-embedding table. A suffix in a variable name (`x_LxBxD`) marks a layout other
+than `B L D`.
 """
 
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ __all__ = ["TrainedRun", "list_experiments", "train"]
 
 
 def __getattr__(name: str) -> object:
-    """Import on first use, so that commands start fast."""
+    """Import a public name on first use, so that commands start fast."""
     if name not in __all__:
         raise AttributeError(f"module 'trm_train' has no attribute {name!r}")
     import importlib

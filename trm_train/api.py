@@ -33,12 +33,12 @@ OnMetrics = Callable[[int, str, dict[str, float]], None]
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """A run that `train` trained.
+    """Result of `train`: a trained run.
 
     Attributes:
-        name: As every command takes it.
-        folder: `<root>/runs/<group>/<experiment>/<run>`.
-        step: Training steps taken in all.
+        name: Name of the run, accepted by every command.
+        folder: Path of its folder, `<root>/runs/<group>/<experiment>/<run>`.
+        step: Total number of training steps taken.
         finished: Whether it reached its last step.
         layout: Root of its datasets and results.
     """
@@ -52,13 +52,13 @@ class TrainedRun:
     _record: RunRecord
 
     def metrics(self, *, by_dataset: bool = False) -> pl.DataFrame:
-        """A row per step and split with the columns of the SQL table `train_metrics`.
+        """Return a row per step and split, with the columns of the SQL table `train_metrics`.
 
         Args:
-            by_dataset: Also a row for each dataset of a mixture, which the column `dataset` names.
+            by_dataset: Also return a row for each dataset of a mixture, named by the column `dataset`.
 
         Raises:
-            CorruptFileError: A metric part is missing or has other bytes than were written.
+            CorruptFileError: A metrics file is missing or has changed since it was written.
         """
         paths = part_files(self._place, written_steps(self._place))
         of = {"experiment": self._record.experiment, "run": self._record.run}
@@ -91,33 +91,33 @@ def train(
     quiet: bool = False,
     root: Root | None = None,
 ) -> TrainedRun:
-    """Train an experiment, as `trm-train run` does: from its newest checkpoint if it has one.
+    """Train an experiment as `trm-train run` does, starting from its newest checkpoint if it has one.
 
     Ctrl-C (SIGINT) and SIGTERM stop after a step, with a checkpoint; the same call resumes.
 
     Args:
-        experiment: Its name (`list_experiments`).
-        dataset: Another dataset to learn from, by name.
+        experiment: Name of the experiment (`list_experiments`).
+        dataset: Name of another dataset to learn from.
         data: Options of the part `data`, as `trm-train run EXPERIMENT --help` lists them, with `_` for `-`.
         model: Options of the part `model`, for example `{"hidden_size": 64}` or `{"architecture": "hrm"}`.
         optim: Options of the part `optim`.
         loss: Options of the part `loss`.
-        execution: Options of the part `execution`, which are not part of the run's name.
-        total_steps: Training steps.
-        seed: Of every random draw.
+        execution: Options of the part `execution`, which do not affect the run's name.
+        total_steps: Number of training steps.
+        seed: Seed of every random draw.
         scale: full, laptop or tiny (default: the experiment's own).
-        puzzles: published, generated-extreme or generated, as `--data` of the command (default: the experiment's own).
+        puzzles: published, generated-extreme or generated, as option `--data` (default: the experiment's own).
         build: Build the dataset if it is missing.
-        init_from: Start from the weights of RUN, RUN@STEP or a file; the run's name holds their digest.
-        resume: False discards the checkpoints and metrics of the run first.
-        label: A name of your own for the run.
-        tracking: Mirror the metrics to wandb.
+        init_from: Start from the weights of RUN, RUN@STEP or a file; their digest changes the name of the run.
+        resume: False first discards the checkpoints and metrics of the run.
+        label: Your own label for the run.
+        tracking: Copy the metrics to wandb.
         on_metrics: Called for every logged window of training steps and every validation.
         quiet: Print nothing.
-        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
+        root: Root folder, `gs://bucket/prefix`, a layout or a store (default: `$TRM_ROOT`, else `./trm`).
 
     Raises:
-        ConfigError: There is no such experiment or option, or the configuration cannot be run.
+        ConfigError: The experiment or option does not exist, or the configuration cannot be run.
         DatasetNotFoundError: The dataset is not built.
         BusyError: Another process is training the run.
         NotFiniteError: The loss is NaN or infinite.
@@ -162,11 +162,11 @@ def train(
 
 
 def list_experiments(patterns: Sequence[str] = (), *, scale: str | None = None) -> pl.DataFrame:
-    """The registered experiments: a row each with its name, group, question, what it varies, dataset and settings.
+    """Return the registered experiments: a row each with name, group, question, what it varies, dataset and setting.
 
     Args:
-        patterns: Names, groups, beginnings of names, or globs; none for all.
-        scale: Only those that run at full, laptop or tiny.
+        patterns: Names, groups, prefixes of names, or globs; empty for all.
+        scale: Only experiments available at this scale: full, laptop or tiny.
 
     Raises:
         ConfigError: A pattern matches nothing.
@@ -186,14 +186,14 @@ def list_experiments(patterns: Sequence[str] = (), *, scale: str | None = None) 
 
 
 def with_options(config: RunConfig, changes: Mapping[str, Mapping[str, Any] | None]) -> RunConfig:
-    """A configuration with options of its parts replaced.
+    """Return a configuration with options of its parts replaced.
 
     Args:
-        config: What is changed.
-        changes: Options by part; a part may take another form by its tag (`architecture`, `name`, `form`).
+        config: Configuration to change.
+        changes: Options by part; a tag (`architecture`, `name`, `form`) switches a part to another form.
 
     Raises:
-        ConfigError: A part has no such option, or an option has a value of another type.
+        ConfigError: A part has no such option, or a value has the wrong type.
     """
     forms = {alternatives.key: alternatives for alternatives in ALTERNATIVES}
     for key, options in changes.items():
@@ -223,7 +223,7 @@ def with_options(config: RunConfig, changes: Mapping[str, Mapping[str, Any] | No
 
 
 def _check_type(key: str, value: Any, wanted: type[Any]) -> None:
-    """Check a value against the type of the one it replaces; text may be the schedule of a number."""
+    """Check that a value has the type of the one it replaces; a number may also be a schedule, given as text."""
     if wanted is float and isinstance(value, str):
         return
     numbers = (int, float) if wanted is float else (wanted,)
@@ -233,7 +233,7 @@ def _check_type(key: str, value: Any, wanted: type[Any]) -> None:
 
 
 class _Console(RunConsole):
-    """The console of the command, which also calls `on_metrics`."""
+    """Console of the command line that also calls `on_metrics`."""
 
     def __init__(self, config: RunConfig, on_metrics: OnMetrics | None, *, quiet: bool):
         super().__init__(config, quiet=quiet)

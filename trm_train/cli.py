@@ -1,6 +1,6 @@
-"""`trm-train`: list, describe and run experiments, one or many, and look after their runs.
+"""`trm-train`: list, describe and run experiments, and manage their runs.
 
-Heavy imports happen inside the commands, so that `--help` and `list` stay fast.
+Heavy imports are inside the commands, so that `--help` and `list` start fast.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> None:
         if given[:1] == ["import-weights"]:
             overrides, others = split_overrides(given[1:])
             given = ["import-weights", *others]
-        rest = given[:1] == ["launch"]  # options of the run or the batch, which it hands on
+        rest = given[:1] == ["launch"]  # options of the run or the batch, passed on by `launch`
         command = parse_command("trm-train", "Train tiny recursive models.", Command, given, rest=rest)
         if rest:
             command, overrides = command

@@ -1,4 +1,4 @@
-"""Console output of a run: a progress bar on a terminal, lines elsewhere."""
+"""Console output of a run: a progress bar on a terminal, otherwise lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class RunConsole:
-    """Lines and, on a terminal, a progress bar with rate and time left.
+    """Prints lines and, on a terminal, a progress bar with speed and remaining time.
 
     Args:
         config: The run's configuration.
@@ -50,7 +50,7 @@ class RunConsole:
             self._bar.stop()
 
     def begin(self, record: RunRecord, folder: Folder, start_step: int, compiled: CompiledStep) -> list[str]:
-        """Say what runs, where, from which step."""
+        """Show the run, its folder and its first step."""
         begins = f"resumes from step {start_step:,}" if start_step else "begins"
         self._total = record.total_steps
         lines = self._lines(
@@ -65,16 +65,16 @@ class RunConsole:
         return lines
 
     def note(self, text: str) -> list[str]:
-        """A line."""
+        """Show one line."""
         return self._lines(text)
 
     def step(self, step: int) -> None:
-        """Move the bar."""
+        """Update the progress bar."""
         if self._bar is not None:
             self._bar.update(self._task, completed=step)
 
     def window(self, step: int, rows_loaded: int, steps: int, metrics: dict[str, float]) -> list[str]:
-        """A line for the steps since the last one."""
+        """Show one line for the steps since the last window."""
         self.step(step)
         now = time.perf_counter()
         rate = steps / max(now - self._marked, 1e-9)
@@ -89,7 +89,7 @@ class RunConsole:
         )
 
     def validated(self, step: int, metrics: dict[str, float]) -> list[str]:
-        """Say what the validation split gave."""
+        """Show the metrics of a validation."""
         share = metrics.get("optimal_share")
         optimal = "" if share is None else f"as good as the label {_percent(share)}, "
         return self._lines(
@@ -98,7 +98,7 @@ class RunConsole:
         )
 
     def _lines(self, *lines: str) -> list[str]:
-        """Show lines, and return them for the log."""
+        """Show lines unless quiet, and return them for the log."""
         for text in () if self._quiet else lines:
             if self._bar is not None:
                 self._bar.console.print(text, markup=False, highlight=False)

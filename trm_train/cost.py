@@ -1,15 +1,15 @@
 """Cost of a run: parameters, floating-point operations, and hours on known machines.
 
-Parameters are those of the network's shapes. Operations are those of `Network.flops`: the matrix products, two
-operations a multiplication and addition; what else a step does is small beside them. A training step of one example:
+Parameters are counted from the network's shapes. Operations come from `Network.flops`: matrix products only, with a
+multiplication and an addition as two operations; the rest of a step is small. A training step of one example:
 
     forward    `think` and the answers
     backward   twice the part of `think` that gradient flows through, and twice the answers
-    again      that part once more, where states are computed again
+    again      that part once more, if states are recomputed
     further    `think` once more, for the continue loss
 
-They agree with the 42.7 GFLOP of the published Sudoku recipe. jax is imported where a network is counted, so that
-commands which only name machines start fast.
+They agree with the 42.7 GFLOP of the published Sudoku recipe. jax is imported only to count a network, so that
+commands that only name machines start fast.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine and what it reaches.
+    """A machine and its performance.
 
     Attributes:
-        name: For people.
-        peak_flops: Operations per second in matrix products, at most: of its data sheet, or measured.
-        utilisation: Share of that a training step reaches.
-        measured: Whether both were measured; else the share is assumed.
-        source: Where the figures come from.
+        name: Name for messages.
+        peak_flops: Peak performance for matrix products (FLOP/s), from its data sheet or measured.
+        utilisation: Share of the peak that a training step reaches.
+        measured: Whether both numbers were measured; otherwise the share is assumed.
+        source: Source of the numbers.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Machine:
     source: str
 
     def hours(self, flops: float) -> float:
-        """Time for a number of operations (h)."""
+        """Return the time for a number of operations (h)."""
         return flops / (self.peak_flops * self.utilisation) / 3600
 
 
@@ -104,9 +104,9 @@ class Cost:
     """Floating-point operations of a run.
 
     Attributes:
-        example_flops: Of one example and training step.
-        evaluation_flops: Of one example evaluated, all supervision steps.
-        training_flops: Of all steps.
+        example_flops: Operations of one example in one training step.
+        evaluation_flops: Operations of evaluating one example, all supervision steps.
+        training_flops: Operations of all training steps.
     """
 
     example_flops: float
@@ -114,13 +114,13 @@ class Cost:
     training_flops: float
 
     def hours(self, machine: Machine) -> float:
-        """Training time on a machine (h)."""
+        """Return the training time on a machine (h)."""
         return machine.hours(self.training_flops)
 
     def testing_flops(
         self, config: RunConfig, validation_rows: int | None, test_rows: int | None
     ) -> float | None:
-        """Operations of all validations and one whole test; None where the rows of a split are not known."""
+        """Return the operations of all validations and one test; None if the number of rows of a split is unknown."""
         if validation_rows is None or test_rows is None:
             return None
         execution = config.execution
@@ -131,12 +131,12 @@ class Cost:
 
 @dataclass(frozen=True)
 class Counted:
-    """What is counted of a network.
+    """Counts of a network.
 
     Attributes:
-        parameters: Trained ones, the puzzle embedding aside.
-        flops: Of one example and supervision step; None where the network does not say.
-        continue_loss: Whether training thinks once more for the continue loss.
+        parameters: Number of trained parameters, without the puzzle embedding.
+        flops: Operations of one example in one supervision step; None if the network does not count them.
+        continue_loss: Whether training computes one more `think` for the continue loss.
         state_bytes: Size of one slot's states (bytes).
     """
 
@@ -148,7 +148,7 @@ class Counted:
 
 @lru_cache(1024)
 def count_network(model: NetworkConfig, spec: InputSpec) -> Counted:
-    """Count a network from its shapes; nothing is drawn or allocated, and no device is asked for."""
+    """Count a network from its shapes; nothing is drawn or allocated, and no device is used."""
     import jax
     from flax import nnx
 
@@ -174,11 +174,11 @@ def count_network(model: NetworkConfig, spec: InputSpec) -> Counted:
 
 
 def cost_of(config: RunConfig, spec: InputSpec) -> Cost | None:
-    """What a run costs; None where its network does not count its operations.
+    """Return the cost of a run; None if its network does not count its operations.
 
     Args:
-        config: Of the run.
-        spec: Of its dataset.
+        config: Configuration of the run.
+        spec: Input sizes of its dataset.
     """
     again = config.execution.rematerialise
     stages = _training_flops(config, spec, again=again)
@@ -197,9 +197,9 @@ def cost_of(config: RunConfig, spec: InputSpec) -> Cost | None:
 
 
 def flops_by_stage(config: RunConfig, spec: InputSpec) -> list[tuple[int, float]] | None:
-    """The last step of each stage of training, and the operations of a step of it for a global batch.
+    """Return the last step of each training stage, and the operations of one of its steps for a global batch.
 
-    What is computed again to save memory does not count: it is no part of the model. None where the network does not
+    Recomputation that saves memory does not count, because it is not part of the model. None if the network does not
     count its operations.
     """
     stages = _training_flops(config, spec, again=False)
@@ -207,15 +207,15 @@ def flops_by_stage(config: RunConfig, spec: InputSpec) -> list[tuple[int, float]
 
 
 def parameters_of(model: NetworkConfig, spec: InputSpec) -> int:
-    """Trained parameters of a network, the puzzle embedding aside."""
+    """Return the number of trained parameters of a network, without the puzzle embedding."""
     return count_network(model, spec).parameters
 
 
 def checkpoint_bytes(config: RunConfig, spec: InputSpec) -> tuple[int, int]:
-    """Size of what evaluation needs of a checkpoint, and of what a resumed run needs.
+    """Return the size of a checkpoint's weights, and of its resume state.
 
     Returns:
-        Raw and averaged parameters; with the optimizer's two moments and the carry.
+        Size of raw and averaged parameters; size of these with the optimizer's two moments and the carry.
     """
     network = count_network(config.model, spec)
     parameters = 4 * network.parameters
@@ -223,7 +223,7 @@ def checkpoint_bytes(config: RunConfig, spec: InputSpec) -> tuple[int, int]:
 
 
 def _training_flops(config: RunConfig, spec: InputSpec, *, again: bool) -> list[tuple[int, float]] | None:
-    """The last step of each stage of training, and the operations of one example and step in it."""
+    """Return the last step of each training stage, and the operations of one example in one of its steps."""
     found: list[tuple[int, float]] = []
     for end, stage in config.model.stages(config.total_steps):
         of_example = _example_flops(stage, spec, again=again)
@@ -234,7 +234,7 @@ def _training_flops(config: RunConfig, spec: InputSpec, *, again: bool) -> list[
 
 
 def _example_flops(model: NetworkConfig, spec: InputSpec, *, again: bool) -> float | None:
-    """Operations of one example and training step."""
+    """Return the operations of one example in one training step."""
     network = count_network(model, spec)
     flops = network.flops
     if flops is None:
@@ -245,7 +245,7 @@ def _example_flops(model: NetworkConfig, spec: InputSpec, *, again: bool) -> flo
 
 @dataclass(frozen=True)
 class OldCounts:
-    """What runs recorded before format 4 are said to have; None where nothing was known of their network."""
+    """Counts of runs recorded before format 4; None if their network is unknown."""
 
     parameters: int | None = None
     training_flops: float | None = None
@@ -253,7 +253,7 @@ class OldCounts:
 
 
 def count_old_run(config: RunConfig, spec: InputSpec) -> OldCounts:
-    """Counts of a run whose record has none, by the formulas of the two networks that there were, without jax."""
+    """Count a run whose record has no counts, with the formulas of the two networks of that time, without jax."""
     model = config.model
     if not isinstance(model, ModelConfig) or model.mixer not in ("mlp_t", "attention"):
         return OldCounts()

@@ -1,4 +1,4 @@
-"""Errors that a user can act on. The command line prints them as one message, without a traceback."""
+"""Errors that a user can act on. The command line prints them as a message without a traceback."""
 
 from trm_data.errors import LabError
 
@@ -7,15 +7,15 @@ BEING_TRAINED = "is being trained by another process"
 
 
 class TrainError(LabError):
-    """Base of every error that `trm_train` raises on purpose."""
+    """Base class of all errors that `trm_train` raises deliberately."""
 
 
 class ConfigError(TrainError):
-    """A configuration that cannot be run: says which key, what it got and what is allowed."""
+    """A configuration that cannot be run; the message names the key, its value and the allowed values."""
 
 
 class ForeignRunError(ConfigError):
-    """A run whose record is whole, of an architecture or version that this checkout lacks."""
+    """An intact run record with an architecture or version that this checkout does not have."""
 
 
 class CheckpointError(TrainError):
@@ -23,21 +23,21 @@ class CheckpointError(TrainError):
 
 
 class NotFiniteError(TrainError):
-    """The loss is not finite: the run cannot continue as it is."""
+    """The loss is not finite, so the run cannot continue unchanged."""
 
     exit_code = 3
 
 
 class OutOfMemoryError(TrainError):
-    """The devices cannot hold a run: says what takes less."""
+    """The devices do not have enough memory for a run; the message says what needs less."""
 
 
 class HostError(TrainError):
-    """The processes of a run cannot work together: says which one, and what it would take.
+    """The processes of a run cannot work together; the message names the process and the remedy.
 
     Args:
-        text: What happened.
-        exit_code: How the process ends.
+        text: Error message.
+        exit_code: Exit code of the process.
     """
 
     def __init__(self, text: str, exit_code: int = 2) -> None:
@@ -46,8 +46,8 @@ class HostError(TrainError):
 
 
 class LaunchError(TrainError):
-    """A failed launch; names the command or host, and what to do."""
+    """A failed launch; the message names the command or host, and the remedy."""
 
 
 class CapacityError(LaunchError):
-    """There are no machines of this kind to be had now; later there may be."""
+    """No machines of this kind are available now; they may be later."""

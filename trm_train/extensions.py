@@ -1,13 +1,13 @@
-"""Networks, mixers, optimizers and experiments of other packages, found by entry point.
+"""Networks, mixers, optimizers and experiments from other packages, found by entry point.
 
 A package declares, for example, in its pyproject.toml:
 
     [project.entry-points."trm_train.networks"]
     gru = "my_package.gru:GRU"
 
-Only the package that is named is imported, and only when its name is used. The modules of `trm_train.experiments`
-register their experiments when they are imported, which happens whenever experiments are listed or found; so does the
-file of `--experiments FILE.py` (or `TRM_EXPERIMENTS`).
+Only the named package is imported, and only when its name is used. Exception: the modules of the entry point
+`trm_train.experiments`, and the file of `--experiments FILE.py` (or `TRM_EXPERIMENTS`). They register experiments on
+import, and are imported whenever experiments are listed or looked up.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from trm_train.errors import ConfigError, ForeignRunError
 
 
 def extensions(kind: str) -> dict[str, EntryPoint]:
-    """The entry points of a kind by name: `networks`, `mixers`, `optimizers` or `experiments`."""
+    """Return the entry points of a kind by name: `networks`, `mixers`, `optimizers` or `experiments`."""
     return {point.name: point for point in entry_points(group=f"trm_train.{kind}")}
 
 
 def check_known(kind: str, name: str, built_in: Iterable[str], key: str) -> None:
-    """Check that a name is built in or declared by an installed package; nothing is imported."""
+    """Raise ForeignRunError if a name is neither built in nor declared by an installed package; imports nothing."""
     if name in built_in:
         return
     found = extensions(kind)
@@ -39,13 +39,13 @@ def check_known(kind: str, name: str, built_in: Iterable[str], key: str) -> None
 
 
 def load_extension(kind: str, name: str, built_in: Iterable[str], key: str) -> Any:
-    """Import what an entry point names.
+    """Import the object of an entry point.
 
     Args:
-        kind: Of the extension.
-        name: Its name, as users type it.
-        built_in: Names that this package has itself, for the error message.
-        key: The option that gives the name, for the error message.
+        kind: Kind of the extension.
+        name: Name of the extension, as users type it.
+        built_in: Built-in names, for the error message.
+        key: Option that gives the name, for the error message.
     """
     check_known(kind, name, built_in, key)
     found = extensions(kind)[name]

@@ -1,4 +1,4 @@
-"""The training loss: cross-entropy of the cells (stablemax or softmax) and binary cross-entropy of halting.
+"""Training loss: cross-entropy of the cells (stablemax or softmax) and binary cross-entropy of halting.
 
 Everything is computed in float32, per slot; sums over the batch come last.
 Source: the TRM paper and its published code.
@@ -18,7 +18,7 @@ HALT_LOSS_WEIGHT = 0.5
 
 
 class Losses(NamedTuple):
-    """Losses and what the metrics need, one entry per slot."""
+    """Losses and inputs of the metrics, one entry per slot."""
 
     lm: Float[Array, " B"]
     """Mean cross-entropy over the labelled cells, 0 without any."""
@@ -40,11 +40,11 @@ class Losses(NamedTuple):
 
     @property
     def right(self) -> Bool[Array, " B"]:
-        """Every labelled cell is right; so a row without labels is, as in the published loss."""
+        """Whether every labelled cell is correct; True for a row without labels, as in the published loss."""
         return self.correct == self.labelled
 
     def total(self) -> Float[Array, ""]:
-        """Sum over the slots of all losses; divided by the global batch it is what training minimises."""
+        """Return the sum of all losses over the slots; training minimises it divided by the global batch."""
         weight = jnp.float32(1.0) if self.weight is None else self.weight
         total = jnp.sum(self.lm * weight) + HALT_LOSS_WEIGHT * jnp.sum(self.q_halt * weight)
         if self.q_continue is not None:
@@ -53,10 +53,10 @@ class Losses(NamedTuple):
 
 
 def log_stablemax(logits: Float[Array, "... V"]) -> Float[Array, "... V"]:
-    """Log-probabilities log(s / sum s), with s = x + 1 for x >= 0 and 1 / (1 - x) below.
+    """Return the log-probabilities log(s / sum s), with s = x + 1 for x >= 0 and 1 / (1 - x) below.
 
-    The minimum keeps the branch that is not taken away from its pole at x = 1, where its gradient would be
-    NaN and, times zero, NaN again.
+    The minimum keeps the unused branch away from its pole at x = 1, where its gradient would be NaN; NaN times zero is
+    NaN again.
     """
     x = logits.astype(jnp.float32)
     s = jnp.where(x >= 0, x + 1.0, 1.0 / (1.0 - jnp.minimum(x, 0.0)))
@@ -64,7 +64,7 @@ def log_stablemax(logits: Float[Array, "... V"]) -> Float[Array, "... V"]:
 
 
 def log_probabilities(logits: Float[Array, "... V"], cells: CellLoss) -> Float[Array, "... V"]:
-    """Log-probabilities of the symbols, float32."""
+    """Return the log-probabilities of the symbols, float32."""
     if cells == "softmax":
         return jax.nn.log_softmax(logits.astype(jnp.float32), axis=-1)
     return log_stablemax(logits)
@@ -73,18 +73,18 @@ def log_probabilities(logits: Float[Array, "... V"], cells: CellLoss) -> Float[A
 def binary_cross_entropy(
     logits: Float[Array, " B"], target: Bool[Array, " B"] | Float[Array, " B"]
 ) -> Float[Array, " B"]:
-    """Of sigmoid(logits) against a target from 0 to 1."""
+    """Return the cross-entropy of sigmoid(logits) against a target from 0 to 1."""
     return jax.nn.softplus(logits) - logits * target.astype(logits.dtype)
 
 
 def continue_target(
     next_q_logits: Float[Array, "B 2"], out_of_steps: Bool[Array, " B"]
 ) -> Float[Array, " B"]:
-    """Value of continuing: the better of both logits one supervision step further on, as a probability.
+    """Return the value of continuing: the better of both logits after one more supervision step, as a probability.
 
     Args:
-        next_q_logits: Halt and continue after one more supervision step.
-        out_of_steps: Slots that must halt after that step, so that only its halting logit counts.
+        next_q_logits: Halt and continue logits after one more supervision step.
+        out_of_steps: Slots that must halt after that step, so that only its halt logit counts.
     """
     q_halt, q_continue = next_q_logits[:, 0], next_q_logits[:, 1]
     return jax.nn.sigmoid(jnp.where(out_of_steps, q_halt, jnp.maximum(q_halt, q_continue)))
@@ -97,14 +97,14 @@ def slot_losses(
     ignore_label: int,
     cells: CellLoss = "stablemax",
 ) -> Losses:
-    """Losses of every slot against the labels of its current example.
+    """Return the losses of every slot against the labels of its current example.
 
     Args:
-        logits: Of the cells, in any float dtype.
+        logits: Logits of the cells, in any float dtype.
         q_halt: Halting logits, float32.
-        labels: Of the current examples, int32.
-        ignore_label: Cells with this label add nothing.
-        cells: How logits become probabilities.
+        labels: Labels of the current examples, int32.
+        ignore_label: Label of cells that add nothing.
+        cells: Function that maps logits to probabilities.
     """
     mask = labels != ignore_label
     labelled = jnp.sum(mask, axis=-1, dtype=jnp.int32)

@@ -1,4 +1,4 @@
-"""The state of a training run: one pytree, and how it starts."""
+"""State of a training run, one pytree, and its initialization."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TrainState:
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Weights:
-    """What an evaluation needs of a state."""
+    """The part of a state that an evaluation needs."""
 
     params: dict[str, Any]
     fixed: dict[str, Any]
@@ -53,7 +53,7 @@ class Weights:
 
 
 def eval_weights(state: TrainState) -> Weights:
-    """The averaged parameters, with the raw puzzle table and latents: what evaluation uses."""
+    """Return the weights for evaluation: averaged parameters, with the raw puzzle table and latents."""
     return Weights(params=state.ema, puzzle_table=state.puzzle_table, fixed=state.fixed)
 
 
@@ -64,14 +64,14 @@ def init_state(
     mesh: Mesh | None = None,
     weights: Weights | None = None,
 ) -> tuple[nnx.GraphDef, TrainState]:
-    """The network's definition and the state before the first step.
+    """Return the network's definition and the state before the first step.
 
     Args:
-        config: Of the run; every draw comes from `config.seed`.
-        spec: Of the dataset.
-        batch_size: Slots of the global batch.
-        mesh: Where given, the state is created in place on its devices (also with several processes).
-        weights: To start from, the same in every process; None draws them.
+        config: Configuration of the run; every draw uses `config.seed`.
+        spec: Input sizes of the dataset.
+        batch_size: Number of slots of the global batch.
+        mesh: If given, the state is created on its devices (also with several processes).
+        weights: Initial weights, the same in every process; None draws them.
     """
 
     definition, shapes = abstract_state(config, spec, batch_size, mesh)
@@ -82,7 +82,7 @@ def init_state(
 def abstract_state(
     config: RunConfig, spec: InputSpec, batch_size: int, mesh: Mesh | None = None
 ) -> tuple[nnx.GraphDef, TrainState]:
-    """What `init_state` returns, with shapes in place of arrays: nothing is drawn or allocated."""
+    """Return the result of `init_state` with shapes in place of arrays; nothing is drawn or allocated."""
     definition, _ = abstract_weights(config, spec, mesh)
     shapes = jax.eval_shape(partial(_start, config, spec, batch_size), None)
     if mesh is None:
@@ -94,12 +94,12 @@ def abstract_state(
 def abstract_weights(
     config: RunConfig, spec: InputSpec, mesh: Mesh | None = None
 ) -> tuple[nnx.GraphDef, Weights]:
-    """The network's definition, and shapes in place of its weights: nothing is drawn or allocated.
+    """Return the network's definition, and shapes in place of its weights; nothing is drawn or allocated.
 
     Args:
-        config: Of the run.
-        spec: Of the dataset.
-        mesh: Where given, every shape says how the array lies over its devices.
+        config: Configuration of the run.
+        spec: Input sizes of the dataset.
+        mesh: If given, every shape has its sharding over the devices.
     """
     key = jax.random.key(0, impl=KEY_IMPLEMENTATION)
     platform = platform_of(mesh)
@@ -125,7 +125,7 @@ def start_state(
     puzzle_table: Any,
     key: jax.Array,
 ) -> TrainState:
-    """The state before the first step, for given weights: a fresh optimizer, an empty carry, step 0."""
+    """Return the state before the first step for given weights: a new optimizer state, an empty carry, step 0."""
     definition, _ = abstract_weights(config, spec)
     states = jax.eval_shape(lambda: merge(definition, params, fixed, puzzle_table).initial_states(batch_size))
     return TrainState(
@@ -141,7 +141,7 @@ def start_state(
 
 
 def _start(config: RunConfig, spec: InputSpec, batch_size: int, weights: Weights | None) -> TrainState:
-    """The state before the first step, drawn from the seed but for weights that are given."""
+    """Return the state before the first step, drawn from the seed except for given weights."""
     network_key, training_key = jax.random.split(jax.random.key(config.seed, impl=KEY_IMPLEMENTATION))
     if weights is None:
         _, params, fixed, table = split(_draw_network(config, spec, network_key))
@@ -151,14 +151,14 @@ def _start(config: RunConfig, spec: InputSpec, batch_size: int, weights: Weights
 
 
 def _laid_out(tree: Any, placed: Any) -> Any:
-    """Shapes with shardings, from what has shapes."""
+    """Add shardings to shapes."""
     return jax.tree.map(
         lambda leaf, where: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=where), tree, placed
     )
 
 
 def _draw_network(config: RunConfig, spec: InputSpec, key: jax.Array, platform: str = "cpu") -> Network:
-    """The network with parameters and latents drawn from a key, in its form for a platform."""
+    """Draw parameters and latents of the network from a key, and set it up for a platform."""
     params_key, latents_key = jax.random.split(key)
     network = make_network(config.model, spec, rngs=nnx.Rngs(params=params_key, latents=latents_key))
     network.recomputes = config.execution.rematerialise

@@ -1,4 +1,4 @@
-"""Divides accelerators or cores of a machine among parallel runs."""
+"""Divides the accelerators or CPU cores of a machine among parallel runs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ TPU_DEVICES = Path("/dev")
 
 
 def shares(jobs: int) -> list[dict[str, str]]:
-    """The environment of each of several runs at a time.
+    """Return the environment variables of each of several parallel runs.
 
-    With accelerators they see disjoint sets of them; without, disjoint sets of cores, in `TRM_CORES`.
+    With accelerators, the runs see disjoint sets of them. Otherwise they get disjoint sets of cores, in `TRM_CORES`.
     """
     if jobs == 1:
         return [{}]
@@ -36,13 +36,13 @@ def shares(jobs: int) -> list[dict[str, str]]:
 
 
 def accelerators() -> tuple[str, int]:
-    """What kind of accelerators this machine has, and how many, whether or not jax is installed for them."""
+    """Return the kind and number of accelerators of this machine, even if jax is not installed for them."""
     gpus = _gpus()
     return ("GPUs", len(gpus)) if gpus else ("TPU chips", len(_tpu_chips()))
 
 
 def take_share() -> None:
-    """Keep this process to the cores that `TRM_CORES` names, if it names any."""
+    """Restrict this process to the cores in `TRM_CORES`, if set."""
     cores = os.environ.get("TRM_CORES")
     if cores:
         os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
@@ -58,7 +58,7 @@ def _divided(what: list[str], jobs: int, name: str) -> list[list[str]]:
 
 
 def _gpus() -> list[str]:
-    """The NVIDIA GPUs that this process may use, by number."""
+    """Return the numbers of the NVIDIA GPUs that this process may use."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return [part for part in visible.split(",") if part and not part.startswith("-")]
@@ -73,7 +73,7 @@ def _gpus() -> list[str]:
 
 
 def _tpu_chips() -> list[str]:
-    """The TPU chips of this host, by number."""
+    """Return the numbers of this host's TPU chips."""
     visible = os.environ.get("TPU_VISIBLE_CHIPS")
     if visible is not None:
         return [part for part in visible.split(",") if part]

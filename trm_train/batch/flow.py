@@ -1,7 +1,7 @@
-"""Runs a batch: every run is trained and evaluated in its own process.
+"""Runs a batch: trains and evaluates every run in its own process.
 
-What is done is skipped, so that the same command resumes a killed batch. A run is done when its status
-says that it has finished and the test of its last step, which `tested.json` in its folder names, is among the results.
+Finished runs are skipped, so the same command resumes a killed batch. A run is done when its status says that it has
+finished, and the test of its last step (named by `tested.json` in its folder) is among the results.
 
     waiting  ->  training  ->  testing  ->  done
                      |             |
@@ -55,19 +55,19 @@ State = Literal["waiting", "training", "testing", "done", "failed", "interrupted
 
 @dataclass
 class Job:
-    """A run and how far it is.
+    """A run of a batch and its state.
 
     Attributes:
-        planned: The run.
-        state: How far it is.
+        planned: Plan of the run.
+        state: State of the run.
         test: Row of its test in `evals`.
-        reason: Why it failed.
-        log: What it prints.
-        process: The running process.
-        told: That it was asked to stop.
-        share: Which part of the machine it has.
-        log_from: Byte of the log where the last start begins.
-        since: When it was first begun (s, of `time.monotonic`).
+        reason: Reason for a failure.
+        log: Log file of its processes.
+        process: Running process, if any.
+        told: Whether the process was asked to stop.
+        share: Number of its part of the machine.
+        log_from: Byte offset in the log where the last start begins.
+        since: Time of the first start (s, from `time.monotonic`).
     """
 
     planned: PlannedRun
@@ -83,7 +83,7 @@ class Job:
 
     @property
     def status(self) -> Status | None:
-        """How its training goes, by its own report; None also where that cannot be read now."""
+        """Status that its training reports; None if missing or unreadable now."""
         try:
             return read_status(self.planned.folder)
         except (DataError, OSError):
@@ -91,35 +91,35 @@ class Job:
 
     @property
     def output(self) -> Path:
-        """What the process prints for machines."""
+        """File for the machine-readable output of the process."""
         assert self.log is not None
         return self.log.with_suffix(f".{os.getpid()}.out")
 
 
 class Screen(Protocol):
-    """Shows a person how a batch goes."""
+    """Display of a batch's progress."""
 
     def note(self, text: str) -> None:
-        """Something happens."""
+        """Show a message."""
         ...
 
     def show(self, jobs: Sequence[Job]) -> None:
-        """How far all are; called often."""
+        """Show the progress of all runs; called often."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class How:
-    """How a batch is carried out.
+    """Options for a batch.
 
     Attributes:
         layout: The root.
-        overrides: Options that every run gets, besides its experiment, setting and seed.
-        shares: Environment of each run that goes at the same time.
-        logs: Folder of one log for each run.
-        tracking: Where metrics are mirrored.
-        limit: Rows of a test at most; 0 is all.
-        go_on: Begin further runs after one has failed.
+        overrides: Command-line options for every run, besides its experiment, setting and seed.
+        shares: Environment variables of each parallel run.
+        logs: Folder with one log per run.
+        tracking: Tracker that receives a copy of the metrics.
+        limit: Maximum number of test rows; 0 for all.
+        go_on: Continue with further runs after a failure.
     """
 
     layout: Layout
@@ -132,7 +132,7 @@ class How:
 
 
 def make_jobs(runs: Sequence[PlannedRun], layout: Layout, limit: int) -> list[Job]:
-    """The runs of a batch, those that are done marked so."""
+    """Return the runs of a batch as jobs; finished runs have the state `done`."""
     jobs = [Job(run) for run in runs]
     for job in jobs:
         job.test = read_test(job.planned, layout, limit)
@@ -142,14 +142,14 @@ def make_jobs(runs: Sequence[PlannedRun], layout: Layout, limit: int) -> list[Jo
 
 
 def carry_out(jobs: Sequence[Job], how: How, screen: Screen, asked: Sequence[int] = ()) -> None:
-    """Train and test all runs that are not done; the jobs say how they ended.
+    """Train and test all runs that are not done; the result is in the jobs.
 
     Args:
         jobs: The runs, in order.
-        how: What is the same for all of them.
-        screen: Where it is said how they do.
-        asked: The signals that ask to stop (`heard_signals`), looked at again and again: after the first one runs
-            save and stop, after a second one they are killed.
+        how: Options that all runs share.
+        screen: Display of the progress.
+        asked: Stop signals so far, a list that grows (`heard_signals`). After the first signal the runs save and stop;
+            after the second they are killed.
     """
     try:
         while _step(jobs, how, screen, asked):
@@ -160,14 +160,14 @@ def carry_out(jobs: Sequence[Job], how: How, screen: Screen, asked: Sequence[int
 
 
 def _step(jobs: Sequence[Job], how: How, screen: Screen, asked: Sequence[int]) -> bool:
-    """See how the processes do and begin what can begin; whether there is more to do."""
+    """Check the processes and start new ones; return whether work remains."""
     for job in jobs:
         if job.process is not None:
             _look(job, how, screen, asked)
     going = [job for job in jobs if job.process is not None]
     _stop_if_asked(asked, going, screen)
     failed = any(job.state == "failed" for job in jobs)
-    full = any(is_full(job) for job in jobs)  # the others would fail by it too
+    full = any(is_full(job) for job in jobs)  # further runs would fail too
     waiting = [job for job in jobs if job.state == "waiting"]
     free = set(range(len(how.shares))) - {job.share for job in going}
     if waiting and free and not asked and not full and (how.go_on or not failed):
@@ -177,18 +177,18 @@ def _step(jobs: Sequence[Job], how: How, screen: Screen, asked: Sequence[int]) -
 
 
 def is_full(job: Job) -> bool:
-    """Whether it failed for want of disk space."""
+    """Return whether a run failed because the disk is full."""
     return job.state == "failed" and any(words in job.reason.lower() for words in FULL)
 
 
 def is_trained(job: Job) -> bool:
-    """Whether its training has come to its end."""
+    """Return whether the training of a run has finished."""
     status = job.status
     return status is not None and status.state == "finished" and status.step >= job.planned.config.total_steps
 
 
 def read_test(run: PlannedRun, layout: Layout, limit: int) -> dict[str, Any] | None:
-    """The row of a run's test, if its result is there and of the last step and as many rows."""
+    """Return the row of a run's test if the result exists and is for the last step and the same row limit."""
     content = run.folder.read(TESTED)
     if content is None:
         return None
@@ -204,17 +204,17 @@ def read_test(run: PlannedRun, layout: Layout, limit: int) -> dict[str, Any] | N
 
 
 def _begin(job: Job, share: int, how: How, screen: Screen) -> None:
-    """Start what a run lacks: its training, or else its test."""
+    """Start the training of a run, or its test if it is trained."""
     run = job.planned
     job.log = how.logs / f"{run.run}.log"
     job.share, job.told, job.since = share, False, job.since or time.monotonic()
-    for left in how.logs.glob(f"{run.run}.*.out"):  # by a batch that was killed
+    for left in how.logs.glob(f"{run.run}.*.out"):  # left by a killed batch
         left.unlink()
     place = ["--root", how.layout.place]
     if is_trained(job):
         job.state = "testing"
         program = [TEST, "run", run.run, "--json", "--limit", str(how.limit), *place]
-        program += ["--checkpoint", str(run.config.total_steps)]  # also of a run that was extended
+        program += ["--checkpoint", str(run.config.total_steps)]  # needed if the run was extended
     else:
         job.state = "training"
         setting = run.experiment.setting()
@@ -223,10 +223,10 @@ def _begin(job: Job, share: int, how: How, screen: Screen) -> None:
     screen.note(f"{run.run}: {job.state}")
     with job.log.open("ab") as log, job.output.open("wb") as output:
         job.log_from = log.tell()
-        # Of a session of their own: a signal reaches them through this process, which says what it does.
+        # In its own session: signals reach the child only through this process, which reports them.
         job.process = subprocess.Popen(
             [sys.executable, "-c", *program],
-            stdin=subprocess.PIPE,  # which says to it that this process lives
+            stdin=subprocess.PIPE,  # its end tells the child that this process has died
             stdout=output,
             stderr=log,
             env={**os.environ, **how.shares[share]},
@@ -235,7 +235,7 @@ def _begin(job: Job, share: int, how: How, screen: Screen) -> None:
 
 
 def _look(job: Job, how: How, screen: Screen, asked: Sequence[int]) -> None:
-    """See whether what was started has ended, and what follows."""
+    """Check whether a process has ended, and start the next one of the run."""
     assert job.process is not None
     code = job.process.poll()
     if code is None:
@@ -249,7 +249,7 @@ def _look(job: Job, how: How, screen: Screen, asked: Sequence[int]) -> None:
     elif code != Exit.DONE:
         _wait_or_fail(job, _reason(job, code), screen)
     elif job.state == "training" and asked:
-        job.state = "interrupted"  # before its test
+        job.state = "interrupted"  # stopped before its test
     elif job.state == "training" and not is_trained(job):
         _fail(job, "its training ended, and its status does not say that it has finished", screen)
     elif job.state == "training":
@@ -259,7 +259,7 @@ def _look(job: Job, how: How, screen: Screen, asked: Sequence[int]) -> None:
 
 
 def _wait_or_fail(job: Job, reason: str, screen: Screen) -> None:
-    """Begin once more what a process of a batch that was killed may still be about to leave; else it has failed."""
+    """Retry a run that a process of a killed batch may still hold; after a timeout, mark the run as failed."""
     if BEING_TRAINED in reason and time.monotonic() - (job.since or 0.0) < END_S:
         job.state = "waiting"
         screen.note(f"{job.planned.run}: waiting for a process of an earlier batch")
@@ -273,11 +273,11 @@ def _let_go(process: subprocess.Popen[bytes]) -> None:
 
 
 def _note_test(job: Job, printed: bytes, how: How, screen: Screen) -> None:
-    """Keep the row of a test beside the run, which is done with it."""
+    """Store the row of a test in the run's folder, and mark the run as done."""
     run = job.planned
     try:
         row = _in_one(json.loads(printed))
-        row["row_limit"] = how.limit  # all rows are asked for as 0, whatever their number
+        row["row_limit"] = how.limit  # a limit of 0 means all rows
         exact = row["exact_count"] / max(row["count"], 1)
         run.folder.write(TESTED, json_bytes(with_digest(row)))
     except (ValueError, TypeError, KeyError, DataError, OSError) as error:
@@ -288,7 +288,7 @@ def _note_test(job: Job, printed: bytes, how: How, screen: Screen) -> None:
 
 
 def _in_one(tests: dict[str, Any] | list[dict[str, Any]]) -> dict[str, Any]:
-    """The row of a test; of a mixture, whose datasets have a row each, their sums, and these as `tests`."""
+    """Return a test as one row; for a mixture, the sums over its datasets, with their rows in `tests`."""
     if isinstance(tests, dict):
         return tests
     names = ("count", "exact_count", "cells", "wrong_cells", "q_halt_right_count", "lm_loss_sum", "seconds")
@@ -303,7 +303,7 @@ def _fail(job: Job, reason: str, screen: Screen) -> None:
 
 
 def _reason(job: Job, code: int) -> str:
-    """Why a process ended: what it said last, since it was started."""
+    """Return the reason why a process ended: its last message since its start."""
     assert job.log is not None
     if code < 0:
         return (
@@ -326,14 +326,14 @@ def _reason(job: Job, code: int) -> str:
 
 @contextmanager
 def heard_signals() -> Generator[list[int]]:
-    """The signals that ask to stop, in the order in which they come; here they only are noted."""
+    """Context that records stop signals in order, without acting on them."""
     asked: list[int] = []
     with handled(lambda number, _: asked.append(number), signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         yield asked
 
 
 def _stop_if_asked(asked: Sequence[int], going: Sequence[Job], screen: Screen) -> None:
-    """Hand a signal on once to each process; after a second one kill."""
+    """Forward the first stop signal once to each process; after a second one, kill the processes."""
     for job in going if asked else ():
         assert job.process is not None
         if len(asked) > 1:
@@ -345,7 +345,7 @@ def _stop_if_asked(asked: Sequence[int], going: Sequence[Job], screen: Screen) -
 
 
 def _end_children(jobs: Sequence[Job]) -> None:
-    """Leave no process behind, whatever ends the batch."""
+    """Terminate all child processes, then kill those that remain."""
     left = [job.process for job in jobs if job.process is not None]
     for process in left:
         process.terminate()

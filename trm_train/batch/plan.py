@@ -1,4 +1,4 @@
-"""The runs of a batch; a run with several names occurs once."""
+"""Plans the runs of a batch; a run with several names occurs once."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from trm_train.runs.record import run_folder, run_name
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """A run of a batch.
+    """Plan of one run of a batch.
 
     Attributes:
-        experiment: Whose run it is, at its setting.
-        names: The experiments that were asked for and have this run; aliases among them.
-        config: What it is.
-        run: Its name.
-        folder: Where it lies.
-        cost: What it costs; None where the dataset is not a named one, or the network does not count its operations.
-        testing_flops: Of its validations and its test; None where nothing is known of their rows.
-        note: What a person should know of it.
+        experiment: Experiment of the run, at its setting.
+        names: Requested experiments that share this run, aliases included.
+        config: Configuration of the run.
+        run: Name of the run.
+        folder: Folder of the run.
+        cost: Cost of the run; None if the dataset is not a named one, or the network does not count its operations.
+        testing_flops: Cost of its validations and its test (FLOP); None if the number of their rows is unknown.
+        note: Message about the run for the user.
     """
 
     experiment: Experiment
@@ -46,12 +46,12 @@ class PlannedRun:
 
     @property
     def datasets(self) -> tuple[str, ...]:
-        """Names of its datasets, one but of a mixture; of a named one the first."""
+        """Names of its datasets (several only for a mixture); for a named dataset, its first name."""
         return tuple(map(first_name, self.config.data.names))
 
     @property
     def dataset(self) -> str:
-        """The same in one word, for people."""
+        """Names of its datasets as one string, for messages."""
         return "+".join(self.datasets)
 
 
@@ -62,14 +62,14 @@ def plan_batch(
     change: Callable[[RunConfig], RunConfig] = lambda config: config,
     sources: Mapping[str, str] | None = None,
 ) -> list[PlannedRun]:
-    """The runs of some experiments, in their order, seed by seed.
+    """Return the runs of experiments, seed by seed, in the order of the experiments.
 
     Args:
         items: Experiments, each at one setting.
-        seeds: Seeds of each.
+        seeds: Seeds of each experiment.
         layout: The root.
-        change: Overrides, the same for all.
-        sources: Where the puzzles of a kind come from, if not from where their dataset says.
+        change: Overrides, applied to every configuration.
+        sources: Source of the puzzles by kind, where it differs from that of the dataset.
     """
     names: dict[tuple[str, int], list[str]] = {}
     for seed in seeds:
@@ -84,7 +84,7 @@ def plan_batch(
 
 
 def _noting_equals(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
-    """The runs, with a note on each that overrides have made equal to an earlier one."""
+    """Return the runs, with a note on each run that the overrides have made equal to an earlier one."""
     first: dict[tuple[str, int], PlannedRun] = {}
     found: list[PlannedRun] = []
     for run in runs:
@@ -127,7 +127,7 @@ def _planned(
 
 
 def missing_datasets(runs: Sequence[PlannedRun], layout: Layout) -> list[str]:
-    """The datasets of a batch that are not built, as each run would look for its own."""
+    """Return the datasets of a batch that are not built; raise ConfigError for an unknown name."""
     missing: list[str] = []
     pairs = [pair for run in runs for pair in zip(run.config.data.names, run.datasets, strict=True)]
     for asked, name in dict.fromkeys(pairs):

@@ -1,4 +1,4 @@
-"""The summary of a batch: a row for each run, as JSON and Parquet."""
+"""Summary of a batch: one row per run, as JSON and Parquet."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SCHEMA = pa.schema([pa.field(name, kind, metadata={"comment": text}) for name, k
 
 
 def summary_row(job: Job) -> dict[str, Any]:
-    """A run's row; what is not known is None."""
+    """Return the summary row of a run; unknown values are None."""
     run, status, test = job.planned, job.status, job.test
     setting = run.experiment.setting()
     row: dict[str, Any] = dict.fromkeys(SCHEMA.names)
@@ -97,7 +97,7 @@ def summary_row(job: Job) -> dict[str, Any]:
 
 
 def write_summary(rows: Sequence[dict[str, Any]], folder: Path) -> None:
-    """Write the rows of a batch, each file whole or not at all."""
+    """Write the rows of a batch, each file atomically."""
     table = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(list(rows), schema=SCHEMA), table, compression="zstd")
     write_bytes(folder / PARQUET_FILE, table.getvalue())

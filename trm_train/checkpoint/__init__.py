@@ -1,1 +1,1 @@
-"""Training states on disk, with proof that they are what was saved."""
+"""Training states on disk, verified when they are read back."""

@@ -1,14 +1,14 @@
-"""Checkpoints of a run, written while training continues, and read back with proof that they are the same.
+"""Checkpoints of a run: written while training continues, and verified when they are read back.
 
-Two kinds: `resume` holds the whole training state (most of it the carry; the last two are kept), `weights`
-what evaluation needs (parameters, EMA, puzzle table, fixed latents; kept by policy). Both carry a JSON
-`meta`: the dataset's digests, the data step, the tracking run's id, and a fingerprint of every leaf that
-does not depend on how it is laid out over devices; a digest covers all of it. Name of the folder, meta and
-state must say the same step.
+There are two kinds. `resume` holds the whole training state (mostly the carry; the last two are kept). `weights` holds
+what evaluation needs: parameters, EMA, puzzle table and fixed latents; a policy selects those to keep. Both have a JSON
+`meta`: the digests of the dataset, the data step, the id of the tracker's run, and a fingerprint of every leaf that is
+independent of its sharding. A digest covers the whole meta. The folder name, the meta and the state must agree on the
+step.
 
-Orbax writes them itself, into a folder or onto a bucket: under a temporary name that it renames, or with a last file
-that says that the others are there. A checkpoint that a kill cut short is never seen. Of several processes each writes
-and reads its shards, under one root that all share; all make the same calls in the same order, one save at a time.
+Orbax writes them to a folder or a bucket: under a temporary name that it renames, or with a commit marker as the last
+file. So an interrupted checkpoint is never read. Several processes each write and read their own shards under a shared
+root. All make the same calls in the same order, one save at a time.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ COPYING = "copying"
 
 @dataclass(frozen=True, kw_only=True)
 class CheckpointMeta:
-    """What a checkpoint says of itself."""
+    """Metadata of a checkpoint."""
 
     step: int
     """Optimizer steps taken, and so the step of the next batch."""
@@ -98,17 +98,17 @@ class CheckpointMeta:
 
 
 class NewerCheckpointError(CheckpointError):
-    """A checkpoint that is whole for all that can be known, and that this version cannot read."""
+    """A checkpoint of a newer format, apparently intact, that this version cannot read."""
 
 
 @dataclass(frozen=True)
 class Restored:
-    """The state that a run resumes from.
+    """State that a run resumes from.
 
     Attributes:
         state: The training state.
-        meta: What the checkpoint says of itself.
-        problems: A line for each newer checkpoint that was damaged.
+        meta: Metadata of the checkpoint.
+        problems: One line for each newer checkpoint that was damaged.
     """
 
     state: TrainState
@@ -117,11 +117,11 @@ class Restored:
 
 
 class Checkpoints:
-    """The checkpoints of one run.
+    """Checkpoints of one run.
 
     Args:
         folder: The run's folder.
-        keep: Which weights stay; None keeps all.
+        keep: Policy for the weights to keep; None keeps all.
         hosts: All processes of the run.
     """
 
@@ -136,12 +136,12 @@ class Checkpoints:
         self._open()
 
     def _open(self) -> None:
-        """Open both kinds, without what an earlier save has left half-written."""
+        """Open both kinds, and delete what an earlier save has left half-written."""
         self._resume = _manager(self.folder.within("resume"), Keep(RESUME_KEPT, best=False))
         self._weights = _manager(self.folder.within("weights"), self.keep)
 
     def save(self, state: TrainState, meta: CheckpointMeta) -> None:
-        """Start writing both kinds; returns when the arrays are copied, not when they are written.
+        """Start to write both kinds; return when the arrays are copied, before they are written.
 
         After a `BucketError` it may be called again, for this step or a later one.
         """
@@ -160,20 +160,20 @@ class Checkpoints:
                 meta=ocp.args.JsonSave(content),  # pyright: ignore[reportCallIssue]
             )
             with self._failing_in_one_line():
-                if jax.process_count() > 1:  # what two managers write at once gets mixed up between processes
+                if jax.process_count() > 1:  # two managers that write at once are mixed up between processes
                     self._weights.wait_until_finished()
                     self._resume.wait_until_finished()
                 manager.save(meta.step, args=items)
 
     def latest_step(self) -> int | None:
-        """Step of the newest resume checkpoint that is not known to be damaged."""
+        """Return the step of the newest resume checkpoint that is not known to be damaged."""
         return max(set(self._resume.all_steps()) - self._damaged, default=None)
 
     def restore(self, like: TrainState) -> Restored | None:
-        """The newest resume checkpoint that is whole on every process, laid out as `like`; None where there is none.
+        """Return the newest resume checkpoint that is intact on every process, with the layout of `like`, or None.
 
-        Newer ones that are damaged on any of them stay until the next one is saved: training comes by their steps
-        again.
+        Newer checkpoints that are damaged on any process stay until the next save; training repeats their steps.
+
 
         Args:
             like: Arrays, or shapes with shardings.
@@ -193,7 +193,7 @@ class Checkpoints:
             problem = self._problem_of_any(step, problem)
             if read is not None and not problem:
                 tree, expected, meta = read
-                problem = _wrong_arrays(tree, expected, path)  # all processes find the same
+                problem = _wrong_arrays(tree, expected, path)  # the same in all processes
                 if not problem and int(tree["step"]) != step:
                     problem = f"{path}: holds a state after {int(tree['step'])} steps"
                 if not problem:
@@ -206,7 +206,7 @@ class Checkpoints:
         raise CheckpointError(f"{problems}\n  all checkpoints are damaged. Start over with --resume never")
 
     def _problem_of_any(self, step: int, problem: str) -> str:
-        """What any of the processes has to say against a checkpoint; empty if all could read their part."""
+        """Return a process's problem with a checkpoint; empty if all processes could read their part."""
         said = self._hosts.barrier(f"checkpoint at step {step}", problem or "-")
         for index, other in enumerate(said):
             if other != "-":
@@ -214,10 +214,10 @@ class Checkpoints:
         return ""
 
     def _remove_damaged(self) -> None:
-        """Remove what `restore` passed over, and the weights from there on: Orbax saves no step before the newest.
+        """Delete damaged resume checkpoints and all newer weights, because Orbax saves no step before the newest.
 
-        Weights were written beside what is damaged, or before a kill that left no state beside them; training comes by
-        their steps again.
+        Such weights were saved with a damaged state, or before a kill that left no state. Training repeats their
+        steps.
         """
         if not self._resumes:
             return
@@ -231,7 +231,7 @@ class Checkpoints:
         self._resumes = False
 
     def wait(self) -> None:
-        """Return when everything that was saved is stored, or has failed and has been reported."""
+        """Return when everything saved is stored, or has failed and was reported."""
         if self._reopen:
             return
         with self._failing_in_one_line():
@@ -239,14 +239,14 @@ class Checkpoints:
             self._resume.wait_until_finished()
 
     def close(self) -> None:
-        """Finish writing and end the threads."""
+        """Finish writing and stop the threads; raise the error of a failed save if nothing was raised yet."""
         said = self._failed or sys.exc_info()[0] is not None
         error = self._close_managers()
         if error is not None and not said:
             raise error
 
     def _close_managers(self) -> Exception | None:
-        """End the threads; returns what could not be written."""
+        """Close both managers; return the error if something could not be written."""
         error: Exception | None = None
         for manager in (self._weights, self._resume):
             try:
@@ -255,15 +255,15 @@ class Checkpoints:
             except (CheckpointError, BucketError) as failed:
                 error = failed
         if self._failed:
-            gc.collect()  # what Orbax has begun ends now, while its complaints are not printed
+            gc.collect()  # unfinished Orbax work ends here, while its messages are suppressed
         return error
 
     @contextmanager
     def _failing_in_one_line(self) -> Generator[None, None, None]:
-        """Say of an error of Orbax what it is about, and what there is."""
+        """Replace an error of Orbax by a one-line error that says which checkpoint to resume from."""
         try:
             yield
-        except Exception as error:  # Orbax and tensorstore raise what they like
+        except Exception as error:  # Orbax and tensorstore raise many types
             self._failed = True
             step = self.latest_step()
             resumes = f"resumes from step {step:,}" if step else "starts over"
@@ -281,7 +281,7 @@ class Checkpoints:
 
 
 def _remove_half_copied(run: Folder) -> None:
-    """Remove checkpoints that a copy of the run was cut off in; Orbax takes every folder for a whole one."""
+    """Delete checkpoints left by an interrupted copy of the run, because Orbax treats any folder as complete."""
     if run.read(COPYING) is None:
         return
     names = run.within(FOLDER).names()
@@ -293,25 +293,25 @@ def _remove_half_copied(run: Folder) -> None:
 
 
 def weights_steps(run: Folder) -> list[int]:
-    """Steps of a run's whole weights checkpoints, ascending."""
+    """Return the steps of a run's complete weights checkpoints, ascending."""
     found = (name.split("/")[0] for name in run.within(f"{FOLDER}/weights").names(f"*/{COMMITTED}"))
     return sorted(int(step) for step in found if step.isdecimal())
 
 
 def resume_steps(run: Folder) -> list[int]:
-    """Steps that a run can resume from, ascending."""
+    """Return the steps that a run can resume from, ascending."""
     found = (name.split("/")[0] for name in run.within(f"{FOLDER}/resume").names(f"*/{COMMITTED}"))
     return sorted(int(step) for step in found if step.isdecimal())
 
 
 def saved_steps(run: Folder) -> list[int]:
-    """Steps of a run's whole checkpoints of both kinds, ascending."""
+    """Return the steps of a run's complete checkpoints of both kinds, ascending."""
     found = (name.split("/")[1] for name in run.within(FOLDER).names(f"*/*/{COMMITTED}"))
     return sorted({int(step) for step in found if step.isdecimal()})
 
 
 def restore_weights(run: Folder, step: int, like: dict[str, Any]) -> tuple[dict[str, Any], CheckpointMeta]:
-    """A weights checkpoint of a run, as a tree like `weights_tree` makes."""
+    """Read a weights checkpoint of a run, as a tree like that of `weights_tree`."""
     steps = weights_steps(run)
     if step not in steps:
         have = f"there are: {', '.join(map(str, steps))}" if steps else "the run has none yet"
@@ -328,7 +328,7 @@ def restore_weights(run: Folder, step: int, like: dict[str, Any]) -> tuple[dict[
 
 
 def write_weights(run: Folder, tree: dict[str, Any], meta: CheckpointMeta) -> None:
-    """Write one weights checkpoint of a run that nobody trains, from a tree as `weights_tree` makes."""
+    """Write one weights checkpoint of a run that is not being trained, from a tree like that of `weights_tree`."""
     manager = _manager(run.within(f"{FOLDER}/weights"), None)
     content = with_digest({**asdict(meta), "fingerprints": fingerprints(tree)})
     items = ocp.args.Composite(
@@ -338,14 +338,14 @@ def write_weights(run: Folder, tree: dict[str, Any], meta: CheckpointMeta) -> No
     try:
         manager.save(meta.step, args=items)
         manager.close()
-    except Exception as error:  # Orbax and tensorstore raise what they like
+    except Exception as error:  # Orbax and tensorstore raise many types
         kind = BucketError if unreachable(error) else CheckpointError
         reason = "no space left; free some" if is_full(error) else _first_line(error)
         raise kind(f"{run}: the checkpoint could not be written ({reason})") from error
 
 
 def _manager(folder: Folder, keep: Keep | None, *, create: bool = True) -> ocp.CheckpointManager:
-    """A manager that writes, or without `create` only reads."""
+    """Return a manager that writes, or only reads if `create` is False."""
     let_work_be_given_up()
     options = ocp.CheckpointManagerOptions(
         preservation_policy=keep,
@@ -360,7 +360,7 @@ def _manager(folder: Folder, keep: Keep | None, *, create: bool = True) -> ocp.C
 def _restore(
     manager: ocp.CheckpointManager, step: int, like: Any, shown: str
 ) -> tuple[dict[str, Any], CheckpointMeta]:
-    """Read a checkpoint and prove that it is what was saved."""
+    """Read a checkpoint and verify its arrays."""
     tree, expected, meta = _read(manager, step, like, shown)
     if problem := _wrong_arrays(tree, expected, shown):
         raise CheckpointError(problem)
@@ -370,7 +370,7 @@ def _restore(
 def _read(
     manager: ocp.CheckpointManager, step: int, like: Any, shown: str
 ) -> tuple[dict[str, Any], dict[str, int], CheckpointMeta]:
-    """A checkpoint's arrays, their fingerprints when they were saved, and its meta."""
+    """Return the arrays of a checkpoint, their fingerprints at the save, and the metadata."""
     abstract = jax.tree.map(_abstract, like)
     try:
         restored = manager.restore(
@@ -381,11 +381,11 @@ def _read(
             ),
         )
         tree, content = restored["state"], restored["meta"]
-    except Exception as error:  # Orbax and tensorstore raise what they like
+    except Exception as error:  # Orbax and tensorstore raise many types
         if isinstance(error, MemoryError) or (
             isinstance(error, OSError) and not isinstance(error, (FileNotFoundError, NotADirectoryError))
         ):
-            raise  # of the machine, and not of what is stored
+            raise  # a problem of this machine, not of the stored data
         if unreachable(error):
             raise BucketError(f"{shown}: could not be read ({_first_line(error)}); try again") from error
         raise CheckpointError(f"{shown}: cannot be read: {_first_line(error)}") from error
@@ -393,7 +393,7 @@ def _read(
 
 
 def _wrong_arrays(tree: Any, expected: dict[str, int], shown: str) -> str:
-    """Which arrays are not those that were saved, for a person; empty if all are."""
+    """Return a message that names the arrays with a wrong fingerprint; empty if all are right."""
     found = fingerprints(tree)
     wrong = [name for name in expected if expected[name] != found.get(name)]
     wrong += sorted(set(found) - set(expected))
@@ -401,7 +401,7 @@ def _wrong_arrays(tree: Any, expected: dict[str, int], shown: str) -> str:
 
 
 def _checked_meta(content: Any, step: int, shown: str) -> tuple[dict[str, int], CheckpointMeta]:
-    """Fingerprints and the rest of a meta, proved to be what was written; format 1 had no digest."""
+    """Return the fingerprints and the metadata after checking their digest; format 1 had no digest."""
     try:
         value: dict[str, Any] = dict(content)
         if (value["format_version"] != 1 or "digest" in value) and with_digest(value) != value:
@@ -423,7 +423,7 @@ def _abstract(leaf: Any) -> jax.ShapeDtypeStruct:
 
 
 def is_full(error: BaseException) -> bool:
-    """Whether an error is about a disk without space; tensorstore says so in its own words."""
+    """Return whether an error means a full disk; tensorstore only says so in its text."""
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, OSError) and seen.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -439,10 +439,10 @@ def _first_line(error: Exception) -> str:
 
 
 def let_work_be_given_up() -> None:
-    """Keep quiet about the rest of what Orbax was doing where one part has failed: each would print a traceback.
+    """Suppress the tracebacks that Orbax would print for its remaining work after one part has failed.
 
-    The error itself is raised, and said in a line. May be called any number of times: it lasts until somebody
-    sets another hook for what cannot be raised.
+    The error itself is raised and reported in one line. May be called repeatedly: the hook lasts until another
+    `sys.unraisablehook` is set.
     """
     if not isinstance(sys.unraisablehook, _NotOfOrbax):
         sys.unraisablehook = _NotOfOrbax(sys.unraisablehook)
@@ -452,7 +452,7 @@ def let_work_be_given_up() -> None:
 
 @dataclass(frozen=True)
 class _NotOfOrbax:
-    """What hears of an exception that cannot be raised, unless it is of work that Orbax has given up."""
+    """Hook for unraisable exceptions that ignores those of abandoned Orbax work."""
 
     otherwise: Callable[[sys.UnraisableHookArgs], object]
 

@@ -1,8 +1,8 @@
-"""States and weights as nested dictionaries, whose keys are the names of the leaves in a checkpoint, and back.
+"""Converts states and weights to nested dictionaries, whose keys name the leaves of a checkpoint, and back.
 
-Names follow from where a leaf lies in the state, whatever the network and the optimizer are:
+Names follow from the position of a leaf in the state, for any network and optimizer:
 
-    carry.<state>, carry.steps, carry.halted, carry.current.<column>     the network's states stand beside the rest
+    carry.<state>, carry.steps, carry.halted, carry.current.<column>     <state>: a state of the network
     optimizer.<path>       fields of named tuples by name, elements of tuples by number
     params, ema, fixed     by module
     puzzle_table.rows      missing without puzzle positions
@@ -24,7 +24,7 @@ CARRY_NAMES = ("steps", "halted", "current")
 
 
 def state_tree(state: TrainState) -> dict[str, Any]:
-    """A training state as nested dictionaries of arrays."""
+    """Return a training state as nested dictionaries of arrays."""
     carry = state.carry
     taken = sorted(set(CARRY_NAMES) & set(carry.states))
     if taken:
@@ -47,7 +47,7 @@ def state_tree(state: TrainState) -> dict[str, Any]:
 
 
 def state_from_tree(tree: dict[str, Any], like: TrainState) -> TrainState:
-    """Inverse of `state_tree`, for a state of the same structure as `like` (arrays or their shapes)."""
+    """Inverse of `state_tree`, for a state with the structure of `like` (arrays or their shapes)."""
     carry = tree["carry"]
     return TrainState(
         params=_as(like.params, tree["params"]),
@@ -67,9 +67,9 @@ def state_from_tree(tree: dict[str, Any], like: TrainState) -> TrainState:
 
 
 def weights_tree(state: TrainState | Weights) -> dict[str, Any]:
-    """What evaluation may need of a state: raw and averaged parameters, puzzle table, latents.
+    """Return the part of a state that evaluation may need: raw and averaged parameters, puzzle table, latents.
 
-    Of `Weights`, as `abstract_weights` gives them, both sets of parameters look the same.
+    For `Weights` (from `abstract_weights`), both sets of parameters are the same.
     """
     ema = state.ema if isinstance(state, TrainState) else state.params
     return {
@@ -81,13 +81,13 @@ def weights_tree(state: TrainState | Weights) -> dict[str, Any]:
 
 
 def choose_weights(tree: dict[str, Any], which: str) -> Weights:
-    """The weights to evaluate from a `weights_tree`: `ema` or `raw` parameters."""
+    """Return the weights to evaluate from a `weights_tree`, with `ema` or `raw` parameters."""
     params = tree["ema"] if which == "ema" else tree["params"]
     return Weights(params=params, fixed=tree["fixed"], puzzle_table=tree["puzzle_table"].get("rows"))
 
 
 def _nested(tree: Any) -> dict[str, Any]:
-    """Any pytree of arrays as nested dictionaries; what holds no array leaves no trace."""
+    """Return any pytree of arrays as nested dictionaries; nodes without arrays disappear."""
     nested: dict[str, Any] = {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         node = nested
@@ -99,7 +99,7 @@ def _nested(tree: Any) -> dict[str, Any]:
 
 
 def _as(like: Any, nested: dict[str, Any]) -> Any:
-    """Inverse of `_nested`: the leaves at the places of `like`."""
+    """Inverse of `_nested`: return the leaves in the structure of `like`."""
     paths, structure = jax.tree_util.tree_flatten_with_path(like)
     leaves: list[Any] = []
     for path, _ in paths:
@@ -111,10 +111,10 @@ def _as(like: Any, nested: dict[str, Any]) -> Any:
 
 
 def _names(path: tuple[Any, ...]) -> list[str]:
-    """Names of the steps to a leaf: keys, fields, numbers."""
+    """Return the names on the path to a leaf: keys, fields, numbers."""
     return [jax.tree_util.keystr((step,), simple=True) for step in path]
 
 
 def _optional(value: Any) -> dict[str, Any]:
-    """An array that may be missing, as a dictionary that may be empty."""
+    """Return an optional array as a dictionary, which is empty for None."""
     return {} if value is None else {"rows": value}

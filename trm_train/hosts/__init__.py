@@ -1,1 +1,1 @@
-"""Several processes of one run: joining, comparing, barriers and failures."""
+"""Several processes of one run: joining, comparison, barriers and failures."""

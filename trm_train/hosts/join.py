@@ -1,4 +1,4 @@
-"""Joins the processes of a run, by options, environment variables, or jax's knowledge of a pod or Slurm."""
+"""Joins the processes of a run, using options, environment variables, or jax's detection of a TPU pod or Slurm."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ FAREWELL_S = 60
 
 @dataclass(frozen=True)
 class Place:
-    """Where a process stands among those of its run.
+    """Rank of a process in its run.
 
     Attributes:
         coordinator: Address of process 0.
-        index: Which it is.
-        count: How many there are.
+        index: Number of the process.
+        count: Number of processes.
     """
 
     coordinator: Address
@@ -40,7 +40,7 @@ class Place:
 
 
 def place_of(coordinator: str | None, num_processes: int | None, process_id: int | None) -> Place | None:
-    """Where a process stands, from its options and else the environment; None if neither names a coordinator."""
+    """Return the rank of a process from its options or the environment; None if neither gives a coordinator."""
     coordinator = coordinator or os.environ.get(ENVIRONMENT["coordinator"]) or None
     if coordinator is None:
         if num_processes is not None or process_id is not None:
@@ -58,12 +58,12 @@ def place_of(coordinator: str | None, num_processes: int | None, process_id: int
 
 
 def join(place: Place | None, limit_s: float, say: Say) -> Hosts:
-    """Join the other processes; returns when all are there. Nothing may have asked jax for devices before.
+    """Join the other processes; return when all have joined. Call it before jax uses any device.
 
     Args:
-        place: From `place_of`; None lets jax find it out, on a TPU pod or under Slurm.
-        limit_s: Seconds to wait for the others.
-        say: Tells a person who has joined.
+        place: From `place_of`; None lets jax detect it, on a TPU pod or under Slurm.
+        limit_s: Timeout for the others (s).
+        say: Shows a message on who has joined.
     """
     if place is not None and place.index == 0:
         gather(place.coordinator, place.count, limit_s, say)
@@ -80,7 +80,7 @@ def join(place: Place | None, limit_s: float, say: Say) -> Hosts:
 
 
 def check_devices(platform: str, devices: int, count: int) -> None:
-    """Refuse several CPU devices in each of several processes, whose queued steps hang in this jax."""
+    """Raise HostError for several CPU devices in each of several processes: their queued steps hang in this jax."""
     if platform == "cpu" and count > 1 and devices > 1:
         raise HostError(
             f"{devices} CPU devices in each of {count} processes: jax {jax.__version__} hangs there. Start a "
@@ -89,7 +89,6 @@ def check_devices(platform: str, devices: int, count: int) -> None:
 
 
 def _number(name: str, given: int | None) -> int:
-    """A number from the options, else from the environment."""
     option, variable = f"--{name.replace('_', '-')}", ENVIRONMENT[name]
     text = os.environ.get(variable)
     if given is not None:
@@ -103,10 +102,9 @@ def _number(name: str, given: int | None) -> int:
 
 
 def _start_jax(place: Place | None, limit_s: float) -> None:
-    """Start jax's own service and wait for it."""
     jax.config.update(
         "jax_enable_preemption_service", False
-    )  # it would swallow SIGTERM; runs have their own way
+    )  # it would swallow SIGTERM; runs handle preemption themselves
     limits: Any = {
         "initialization_timeout": max(int(limit_s), 1),
         "heartbeat_timeout_seconds": DEAD_S,
@@ -136,7 +134,7 @@ def _start_jax(place: Place | None, limit_s: float) -> None:
 
 
 def _store() -> Any:
-    """The key-value store of jax's coordination service, which has no public name."""
+    """Return the key-value store of jax's coordination service, which has no public API."""
     from jax._src import distributed
 
     return distributed.global_state.client

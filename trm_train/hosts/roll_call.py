@@ -1,11 +1,11 @@
-"""The roll call of the processes of a run, before jax is initialized.
+"""Roll call of the processes of a run, before jax is initialized.
 
-Process 0 listens at the coordinator's address; every other one says who it is, stays connected, and hears who else has
-come. When all have, process 0 gives the address free for jax's own service. So a process that is missing, that was
-started twice, or that counts otherwise is named, which jax's service cannot do: it ends the process. Who is missing may
-come later: that ends with the code that is started again (`--restarts`), all else with that of bad input.
+Process 0 listens at the coordinator's address. Every other process sends its number, stays connected, and is told who
+else has joined. When all have, process 0 frees the address for jax's own service. The roll call names a process that is
+missing, started twice, or given another process count; jax's service would only end the process. A missing process may
+come later, so it ends with the exit code that `--restarts` retries; other errors end with the code for bad input.
 
-What comes over the connection is data: lines of JSON of a bounded length, each value checked.
+Received data are not trusted: lines of JSON with limited length, each value checked.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Address:
-    """Where the coordinator listens."""
+    """Network address of the coordinator."""
 
     host: str
     port: int
@@ -49,12 +49,12 @@ class Address:
 
     @property
     def bind(self) -> str:
-        """Where process 0 listens: on this machine only if the others are told a name of the loopback."""
+        """Address that process 0 binds to: loopback only if the coordinator's name is a loopback name."""
         return self.host if self.host in ("localhost", "::1") or self.host.startswith("127.") else ""
 
 
 def parse_address(text: str) -> Address:
-    """`HOST:PORT`, the host of IPv6 in brackets."""
+    """Parse `HOST:PORT`; an IPv6 host is in brackets."""
     host, _, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -66,12 +66,12 @@ def parse_address(text: str) -> Address:
 
 
 def gather(address: Address, count: int, limit_s: float, say: Say) -> None:
-    """Process 0: wait until all others have come."""
+    """Process 0: wait until all others have joined."""
     asyncio.run(_RollCall(address, count, say).take(limit_s))
 
 
 def report(address: Address, index: int, count: int, limit_s: float, say: Say) -> None:
-    """Any other process: say that it has come, and wait until all have."""
+    """Other processes: join, and wait until all have joined."""
     deadline = time.monotonic() + limit_s
     hello = {"trm": PROTOCOL, "process": index, "of": count, "host": socket.gethostname(), "pid": os.getpid()}
     with _connected(address, deadline, limit_s, say) as link, link.makefile("rb") as lines:
@@ -98,7 +98,7 @@ def report(address: Address, index: int, count: int, limit_s: float, say: Say) -
 
 @dataclass(frozen=True)
 class _Present:
-    """A process that has come."""
+    """A process that has joined."""
 
     host: str
     pid: int
@@ -106,12 +106,12 @@ class _Present:
 
 
 def wait_for_service(address: Address, limit_s: float, say: Say) -> None:
-    """Wait until somebody listens there again: who asks jax's service too early asks again only after 20 s."""
+    """Wait until jax's service listens. If asked too early, it would only be asked again after 20 s."""
     _connected(address, time.monotonic() + limit_s, limit_s, say).close()
 
 
 class _RollCall:
-    """Process 0's side."""
+    """Process 0's side of the roll call."""
 
     def __init__(self, address: Address, count: int, say: Say) -> None:
         self._address, self._count, self._say = address, count, say
@@ -120,7 +120,7 @@ class _RollCall:
         self._over = False
 
     async def take(self, limit_s: float) -> None:
-        """Listen until all have come; then nobody listens here any more."""
+        """Listen until all have joined, then stop listening."""
         try:
             server = await asyncio.start_server(
                 self._answer, self._address.bind or None, self._address.port, limit=LONGEST_LINE
@@ -152,16 +152,16 @@ class _RollCall:
                 present.writer.close()
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, until it goes away or nobody listens any more."""
-        with suppress(asyncio.CancelledError):  # asyncio of Python 3.11 would print that it was cancelled
+        """Serve one connection until it closes or the roll call ends."""
+        with suppress(asyncio.CancelledError):  # asyncio of Python 3.11 would print the cancellation
             await self._hear(reader, writer)
 
     async def _hear(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, from its first line until it goes away."""
+        """Serve one connection from its first line until it closes."""
         try:
             said = _message(await asyncio.wait_for(reader.readline(), HELLO_S))
             index, present = self._hello(said, writer)
-        except (OSError, ValueError, TimeoutError):  # somebody else
+        except (OSError, ValueError, TimeoutError):  # not a process of a run
             writer.close()
             return
         except HostError as error:
@@ -180,7 +180,7 @@ class _RollCall:
             self._tell()
 
     def _hello(self, said: dict[str, Any], writer: asyncio.StreamWriter) -> tuple[int, _Present]:
-        """Who has come."""
+        """Check the first message of a process; return its number and data."""
         index, of, host, pid = (said.get(name) for name in ("process", "of", "host", "pid"))
         if (
             said.get("trm") != PROTOCOL
@@ -206,7 +206,7 @@ class _RollCall:
         return index, _Present(host, pid, writer)
 
     def _tell(self) -> None:
-        """Say who has come, here and to those who have."""
+        """Report who has joined, here and to the joined processes."""
         self._say(self._progress())
         self._send({"joined": [0, *sorted(self._present)]})
         if len(self._present) == self._count - 1:
@@ -221,14 +221,14 @@ class _RollCall:
 
 
 def _progress(joined: set[int], count: int) -> str:
-    """Who has come and who has not, for a person."""
+    """Return a message on who has joined and who has not."""
     missing = [str(index) for index in range(count) if index not in joined]
     waiting = f"; waiting for process {', '.join(missing)}" if missing else ""
     return f"{len(joined)} of {count} hosts joined{waiting}"
 
 
 def _connected(address: Address, deadline: float, limit_s: float, say: Say) -> socket.socket:
-    """A connection to the coordinator, which may start later."""
+    """Connect to the coordinator; retry until the deadline, because it may start later."""
     begun, said = time.monotonic(), False
     while True:
         left = deadline - time.monotonic()
@@ -254,7 +254,7 @@ def _line(message: dict[str, Any]) -> bytes:
 
 
 def _message(line: bytes) -> dict[str, Any]:
-    """A line that came."""
+    """Parse a received line."""
     if not line.endswith(b"\n"):
         raise ValueError("it hung up" if not line else "it speaks otherwise")
     try:
@@ -267,7 +267,7 @@ def _message(line: bytes) -> dict[str, Any]:
 
 
 def _processes(value: Any, count: int) -> set[int]:
-    """Numbers of processes as they came."""
+    """Check received process numbers."""
     if not isinstance(value, list) or not all(type(one) is int and 0 <= one < count for one in value):
         raise ValueError("it speaks otherwise")
     return set(value)  # pyright: ignore[reportUnknownArgumentType]

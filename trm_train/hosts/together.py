@@ -1,10 +1,10 @@
-"""Joined processes of a run: barriers, comparison of facts, heartbeats and common failure.
+"""Joined processes of a run: barriers, comparison of facts, heartbeats and failing together.
 
-They talk through the key-value store of jax's coordination service, which lives in process 0. Nothing here touches a
-device, so it works before anything is compiled, and from a thread while the main one waits for a device.
+The processes communicate through the key-value store of jax's coordination service, which runs in process 0. Nothing
+here uses a device. So it works before anything is compiled, and in a thread while the main one waits for a device.
 
-Each process has a thread that shows that it lives, and looks whether another one has failed. A process whose step waits
-for a lost process would wait for ever; that thread ends it instead, with the name of the failed process.
+Each process has a thread that sends heartbeats and checks whether another process has failed. A step that waits for a
+lost process would wait forever; that thread ends the waiting process instead, and names the failed one.
 """
 
 from __future__ import annotations
@@ -54,33 +54,33 @@ Say = Callable[[str], None]
 
 
 class KeyValueStore(Protocol):
-    """What jax's coordination service keeps for all processes."""
+    """Key-value store of jax's coordination service, shared by all processes."""
 
     def key_value_set(self, key: str, value: str, allow_overwrite: bool = False) -> None:
-        """Keep a value."""
+        """Store a value."""
         ...
 
     def key_value_delete(self, key: str) -> None:
-        """Keep it no more."""
+        """Delete a value."""
         ...
 
     def key_value_dir_get(self, key: str) -> list[tuple[str, str]]:
-        """All values whose keys are below this one."""
+        """Return all keys and values below a key."""
         ...
 
 
 @dataclass
 class Hosts:
-    """One of the processes of a run, and what it knows of the others; without a store it is alone.
+    """One of the processes of a run, and its connection to the others. Without a store it is the only one.
 
     Attributes:
-        index: Which it is, from 0.
-        count: How many there are.
-        store: What they talk through.
-        say: Tells a person something.
-        names: Host and process id of each, once they have met.
-        own_process: It is a command that has the process for itself: the process may be ended.
-        last_words: Called with what happened when another process has failed, before this one is ended.
+        index: Number of this process, from 0.
+        count: Number of processes.
+        store: Store for communication.
+        say: Shows a message to the user.
+        names: Host and process id of each process, known after the first barrier.
+        own_process: Whether the command owns the whole process, so that the process may be ended.
+        last_words: Called with a message when another process has failed, before this one ends.
     """
 
     index: int = 0
@@ -96,20 +96,20 @@ class Hosts:
 
     @property
     def is_coordinator(self) -> bool:
-        """Whether this process writes for all."""
+        """Whether this is process 0, which writes the files for all."""
         return self.index == 0
 
     def name(self, index: int) -> str:
-        """A process for a person: its number, host and process id."""
+        """Return the name of a process for messages: its number, host and process id."""
         return f"process {index} ({self.names[index]})" if index < len(self.names) else f"process {index}"
 
     def barrier(self, place: str, said: str = "-", limit_s: float | None = None) -> list[str]:
-        """Wait until every process has come to a place; returns what each said there, by number.
+        """Wait until every process has reached a place; return the message of each, by number.
 
         Args:
-            place: Each process comes by the same places in the same order, by some more than once.
-            said: What this one says.
-            limit_s: Seconds, beside what a bucket is waited for longer than usual; None is `MEET_S`.
+            place: Name of the barrier. Each process passes the same places in the same order; a place may repeat.
+            said: Message of this process.
+            limit_s: Timeout (s), extended by any extra patience for the bucket. None for `MEET_S`.
         """
         if self.store is None:
             return [said]
@@ -125,13 +125,13 @@ class Hosts:
                     f"{place}: waited {limit_s:.0f} s for {missing}; see its log for what it does"
                 )
             time.sleep(LOOK_S)
-        if self._met[place] > 1:  # all have come here again, so all have read what was said before
+        if self._met[place] > 1:  # all are here again, so all have read the previous messages
             with suppress(RuntimeError):
                 self.store.key_value_delete(f"trm/meet/{place}/{self._met[place] - 1}/{self.index}")
         return [there[index] for index in range(self.count)]
 
     def prove_equal(self, place: str, facts: Mapping[str, Any]) -> None:
-        """Refuse to continue if the processes differ in a fact.
+        """Raise HostError if the processes differ in a fact.
 
         Args:
             place: As in `barrier`.
@@ -145,17 +145,17 @@ class Hosts:
             raise HostError(f"{place}: the processes belong to different runs:\n  {shown}")
 
     def tell(self, what: str, said: str) -> None:
-        """Say something that the others may ask for, and need not wait for."""
+        """Publish a message that the others may read without waiting."""
         if self.store is not None:
             self.store.key_value_set(f"trm/{what}/{self.index}", said, True)
 
     def told(self, what: str) -> list[str]:
-        """What any of the processes has said of it."""
+        """Return the messages of all processes that were published under a name."""
         return [] if self.store is None else list(self._below(what).values())
 
     @contextmanager
     def failing_together(self) -> Generator[None, None, None]:
-        """What goes wrong inside is told to the other processes, which end with the same code."""
+        """Context in which an error is sent to the other processes, which end with the same exit code."""
         if self.store is None:
             yield
             return
@@ -170,7 +170,7 @@ class Hosts:
         watch.join()
 
     def silent(self) -> list[int]:
-        """Processes that show no sign of life: none within a few beats."""
+        """Return the processes without a heartbeat for a few intervals."""
         if self.store is None:
             return []
         before = self._below("alive")
@@ -179,12 +179,12 @@ class Hosts:
         return [i for i in range(self.count) if i != self.index and before.get(i) == after.get(i)]
 
     def fail(self, error: BaseException) -> None:
-        """Tell the others what went wrong here, once, and see to it that this process does not wait for them."""
+        """Send an error to the others, once, and make sure that this process does not wait for them."""
         if self.store is None or self._closed.is_set():
             return
         self._closed.set()
         code, text = exit_code_of(error), _said_of(error)
-        atexit.register(self._end, code)  # jax's own farewell, which waits for all, was registered before
+        atexit.register(self._end, code)  # runs before jax's shutdown barrier, which waits for all
         late = threading.Timer(CLOSING_S, self._end_late, (text, code))
         late.daemon = True
         late.start()
@@ -193,9 +193,9 @@ class Hosts:
             self.store.key_value_set(f"trm/failed/{self.index}", json.dumps({"code": code, "text": text}))
 
     def leave(self, error: BaseException) -> None:
-        """End this process for an error, whatever its main thread waits for, once the others have been told.
+        """End this process because of an error, whatever its main thread waits for, after informing the others.
 
-        A single process, which has no thread of its own, is not ended: the caller raises the error.
+        A single process is ended only if the command owns it; otherwise the caller raises the error.
         """
         self.fail(error)
         if self.store is not None:
@@ -206,12 +206,12 @@ class Hosts:
             end_now(exit_code_of(error))
 
     def _end_late(self, text: str, code: int) -> None:
-        """End a process that has failed and waits for others all the same: for the rest of a checkpoint."""
+        """End a failed process that still waits for others, to finish a checkpoint."""
         self.say(text)
         self._end(code)
 
     def _watch(self) -> None:
-        """Show that this process lives, and end it when another has failed or died."""
+        """Send heartbeats, and end this process when another has failed or died."""
         beats = unheard = 0
         while unheard < UNHEARD_BEATS and not self._closed.wait(BEAT_S):
             beats += 1
@@ -219,10 +219,10 @@ class Hosts:
                 self._beat(beats)
                 unheard = 0
             except RuntimeError:
-                unheard += 1  # the coordination service is away: for a moment, or jax ends the process
+                unheard += 1  # the service is unreachable; if that lasts, jax ends the process
 
     def _beat(self, beats: int) -> None:
-        """Show once that this process lives, and look at the others."""
+        """Send one heartbeat, and check the others."""
         assert self.store is not None
         self.store.key_value_set(f"trm/alive/{self.index}", str(beats), True)
         for index, said in self._below("failed").items():
@@ -232,7 +232,7 @@ class Hosts:
             self._end_for(f"{self.name(dead)} has shown no sign of life for {SILENT_S:.0f} s", Exit.STALLED)
 
     def _dead(self) -> int | None:
-        """A process that has not shown that it lives for long."""
+        """Return a process whose heartbeat has timed out, or None."""
         now, beats = time.monotonic(), self._below("alive")
         for index in range(self.count):
             said = beats.get(index, "")
@@ -257,8 +257,8 @@ class Hosts:
         self._end(code)
 
     def _end(self, code: int) -> None:
-        """End this process without jax's farewell, which waits for all; process 0 is the last, since jax ends the
-        others at once when their coordination service is gone.
+        """End this process without jax's shutdown barrier, which waits for all. Process 0 ends last, because jax ends
+        the others at once when their coordination service is gone.
         """
         assert self.store is not None
         sys.stdout.flush()
@@ -270,7 +270,7 @@ class Hosts:
         end_now(code)
 
     def _wait_until_gone(self) -> None:
-        """Wait for the other processes to end, but not for those that are dead."""
+        """Wait for the other processes to end, except dead ones."""
         begun = seen = time.monotonic()
         beats = self._below("alive")
         while time.monotonic() - begun < GONE_S:
@@ -284,14 +284,14 @@ class Hosts:
                 return
 
     def _below(self, folder: str) -> dict[int, str]:
-        """What each process has said there."""
+        """Return the message of each process under a key."""
         assert self.store is not None
         found = self.store.key_value_dir_get(f"trm/{folder}/")
         return {int(key.rpartition("/")[2]): said for key, said in found}
 
 
 def differences(everyone: list[dict[str, Any]], name: Callable[[int], str]) -> list[str]:
-    """A line for each process and fact that is not as with most processes, or with process 0 if there is no most."""
+    """Return a line per process and fact that differs from the majority, or from process 0 if there is none."""
     problems: list[str] = []
     for fact in sorted({fact for facts in everyone for fact in facts}):
         values = [json.dumps(facts.get(fact)) for facts in everyone]
@@ -306,7 +306,7 @@ def differences(everyone: list[dict[str, Any]], name: Callable[[int], str]) -> l
 
 
 def _said_of(error: BaseException) -> str:
-    """What an error says of itself to the other processes."""
+    """Return the text of an error for the other processes."""
     code = exit_code_of(error)
     if isinstance(error, SystemExit | KeyboardInterrupt) and code in (Exit.INTERRUPTED, Exit.TERMINATED):
         return "Ctrl-C" if code == Exit.INTERRUPTED else "SIGTERM"
@@ -314,7 +314,7 @@ def _said_of(error: BaseException) -> str:
 
 
 def exit_code_of(error: BaseException) -> int:
-    """How a process ends that raises this."""
+    """Return the exit code of a process that raises this error."""
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else Exit.DONE if error.code is None else Exit.FOUND
     if isinstance(error, KeyboardInterrupt):
@@ -324,12 +324,12 @@ def exit_code_of(error: BaseException) -> int:
 
 
 def lost(hosts: Hosts, error: BaseException, what: str, hint: str) -> HostError:
-    """The error that names the processes which show no sign of life.
+    """Return an error that names the processes without a heartbeat.
 
     Args:
         hosts: All processes.
-        error: What jax said.
-        what: What they worked at.
+        error: Error from jax.
+        what: Name of the work, for the message.
         hint: How to continue.
     """
     gone = ", ".join(hosts.name(index) for index in hosts.silent())
@@ -343,7 +343,7 @@ def lost(hosts: Hosts, error: BaseException, what: str, hint: str) -> HostError:
 
 @contextmanager
 def naming_the_lost(hosts: Hosts, what: str, hint: str) -> Generator[None, None, None]:
-    """Within, an error of jax is said to be that of a process which is gone; see `lost`."""
+    """Context in which a jax error is replaced by one that names the lost processes; see `lost`."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:

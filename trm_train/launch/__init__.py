@@ -1,1 +1,1 @@
-"""Runs on machines elsewhere: `flow` is the launch, a `Target` is a TPU pod or hosts with ssh."""
+"""Runs on remote machines: `flow` launches them, a `Target` is a TPU pod or a set of ssh hosts."""

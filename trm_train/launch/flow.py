@@ -1,10 +1,10 @@
 """Trains runs on a target, one after the other, and restarts them after preemptions.
 
-    ensure -> install -> start -> watch --ended--> the next run
+    ensure -> install -> start -> watch --ended--> next run
        ^                            |
-       +---- preempted, cut off ---+      the same command resumes from the last checkpoint
+       +---- preempted or lost ---+      the same command resumes from the last checkpoint
 
-Nothing is remembered here: whoever starts the same launch again finds the running processes and watches them.
+No state is stored here: the same launch command, started again, finds the running processes and watches them.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ Show = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class How:
-    """How runs are watched.
+    """Options for watching runs.
 
     Attributes:
-        restarts: How often a run is started again at most.
-        look_s: Between two looks (s).
-        detach: Leave as soon as it is started.
-        go_on: Begin the next run after one has failed.
-        delete: Give the machines back in the end.
-        dry: Nothing is run: look once.
+        restarts: Maximum number of restarts of a run.
+        look_s: Polling interval (s).
+        detach: Exit as soon as the run is started.
+        go_on: Continue with the next run after a failure.
+        delete: Delete the machines at the end.
+        dry: Dry run: execute nothing, poll once.
     """
 
     restarts: int = 20
@@ -57,14 +57,14 @@ class How:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came of a run.
+    """Result of a launched run.
 
     Attributes:
-        run: Its name.
-        state: `done`, `failed`, `stopped` because somebody asked for it, or `started` and left.
-        code: Its exit code.
-        restarts: How often it was started again.
-        reason: Why it failed.
+        run: Name of the run.
+        state: `done`, `failed`, `stopped` (on request), or `started` (detached).
+        code: Exit code.
+        restarts: Number of restarts.
+        reason: Reason for a failure.
     """
 
     run: str
@@ -75,7 +75,7 @@ class Outcome:
 
 
 def carry_out(works: Sequence[Work], target: Target, how: How, say: Say, show: Show) -> list[Outcome]:
-    """Train runs one after the other."""
+    """Train runs one after another."""
     outcomes: list[Outcome] = []
     try:
         for work in works:
@@ -84,7 +84,7 @@ def carry_out(works: Sequence[Work], target: Target, how: How, say: Say, show: S
             if outcomes[-1].code and not (how.go_on and outcomes[-1].state == "failed"):
                 break
     except LaunchError:
-        _leave(target, replace(how, delete=False), say)  # it may be somebody else's
+        _leave(target, replace(how, delete=False), say)  # the machines may belong to another user
         raise
     if not how.detach:
         _leave(target, how, say)
@@ -92,7 +92,7 @@ def carry_out(works: Sequence[Work], target: Target, how: How, say: Say, show: S
 
 
 def see_through(work: Work, target: Target, how: How, say: Say, show: Show) -> Outcome:
-    """Train a run to its end, on machines that may come and go."""
+    """Train a run to its end, on machines that may be preempted."""
     restarts, tail = 0, Tail(show)
     while True:
         _ensure(target, how, say, patient=restarts > 0)
@@ -113,7 +113,7 @@ def see_through(work: Work, target: Target, how: How, say: Say, show: Show) -> O
 
 
 def stop(works: Sequence[Work], target: Target, how: How, say: Say) -> list[Outcome]:
-    """Ask running processes to save a checkpoint and end, and wait until they have."""
+    """Ask running processes to save a checkpoint and exit, and wait until they have exited."""
     outcomes: list[Outcome] = []
     for work in works:
         seen = target.look(work)
@@ -151,7 +151,7 @@ def _ensure(target: Target, how: How, say: Say, *, patient: bool) -> None:
 
 
 def _begin(work: Work, target: Target, say: Say) -> Outcome | None:
-    """Install and start; an outcome only where the machines have gone meanwhile."""
+    """Install and start a run; return an outcome only if the machines were lost meanwhile."""
     try:
         target.install()
         _start(work, target, say)
@@ -185,18 +185,18 @@ def _start(work: Work, target: Target, say: Say) -> None:
 
 @dataclass
 class Tail:
-    """Shows what a log has more, each time it is asked.
+    """Shows the new part of a log at each call.
 
     Attributes:
-        show: Shows it.
-        place: In the log, up to which it was shown.
+        show: Displays text.
+        place: Position in the log up to which it was shown.
     """
 
     show: Show
     place: str = ""
 
     def follow(self, work: Work, target: Target) -> None:
-        """Show the log up to its end."""
+        """Show the log from the last position to its end."""
         text = "the beginning"
         while text:
             text, self.place = target.log(work, self.place)
@@ -216,7 +216,7 @@ def _watch(work: Work, target: Target, how: How, say: Say, tail: Tail) -> Outcom
 
 
 def _ended(work: Work, seen: Seen) -> Outcome:
-    """The meaning of a run that no longer runs."""
+    """Return the outcome of a run that no longer runs."""
     if seen.gone or not seen.ended:
         lost = [host.name for host in seen.hosts if host.state == "absent"]
         reason = seen.gone or f"ended on {', '.join(lost)} without a code, as when a machine starts over"
@@ -249,11 +249,11 @@ PROBE = ".launch"
 
 
 def root_problems(layout: Layout, datasets: Sequence[str]) -> list[str]:
-    """What the root lacks, a line each with the way out.
+    """Return the problems of a root, one line each with the remedy.
 
     Args:
         layout: The root.
-        datasets: Names of those that the runs learn.
+        datasets: Names of the datasets that the runs need.
     """
     try:
         layout.runs.write(PROBE, b"written")
@@ -277,7 +277,7 @@ def root_problems(layout: Layout, datasets: Sequence[str]) -> list[str]:
 
 
 def check_all(checks: Sequence[Callable[[], list[str]]]) -> None:
-    """Look at everything, and say all that is missing at once."""
+    """Run all checks, and raise one LaunchError that lists every problem."""
     problems: list[str] = []
     for check in checks:
         try:

@@ -1,13 +1,13 @@
 """Bash scripts that run on a host, and parsing of their output.
 
-A host keeps under `~/trm-lab`:
+Files of a host, under `~/trm-lab`:
 
-    source/<commit>/              the package, in a virtual environment of its own
-    launch/<run>/log, code, pid   of a run in the background; code comes when it has ended
-    launch/<run>/lock             locked as long as it runs, so that it never runs twice
-    launch/<run>/stop             somebody asked it to end
+    source/<commit>/              the package, in its own virtual environment
+    launch/<run>/log, code, pid   a background run; `code` is written when it ends
+    launch/<run>/lock             locked while it runs, so that it never runs twice
+    launch/<run>/stop             exists if the run was asked to stop
 
-Every script answers with lines `trm-launch HOST WORD [VALUE]`; whatever else a login shell prints is passed over.
+Every script prints lines `trm-launch HOST WORD [VALUE]`; all other output of a login shell is ignored.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ TASK = '"$@" >> log 2>&1 & echo $! > pid; wait $!; echo $? > code.new; mv code.n
 
 @dataclass(frozen=True)
 class Answer:
-    """A line that a script answers with.
+    """One output line of a script.
 
     Attributes:
-        host: Who says it.
-        word: What.
-        value: More of it.
+        host: Host that printed it.
+        word: Kind of answer.
+        value: Value of the answer.
     """
 
     host: str
@@ -49,27 +49,27 @@ class Answer:
 
 
 def answers(printed: str) -> list[Answer]:
-    """The answers among what was printed."""
+    """Parse the answers in the output of a script."""
     return [Answer(found["host"], found["word"], found["value"] or "") for found in ANSWER.finditer(printed)]
 
 
 def answered(word: str, value: str = "") -> str:
-    """What a script says, as a command of bash."""
+    """Return the bash command that prints an answer."""
     return f'echo "trm-launch $(hostname) {word}{f" {value}" if value else ""}"'
 
 
 def as_command(script: str) -> str:
-    """A script as one command of whatever shell somebody logs in to."""
+    """Return a script as one command that works in any login shell."""
     return shlex.join(["bash", "-c", script])
 
 
 def program(source: Source) -> str:
-    """`trm-train` of a commit, as a word of bash."""
+    """Return the path of `trm-train` at a commit, quoted for bash."""
     return f"{_folder(source)}/.venv/bin/trm-train"
 
 
 def install(source: Source, extras: Sequence[str]) -> str:
-    """Install a commit with extras by its lock file; hosts that share a home do it once."""
+    """Return a script that installs a commit with extras, using its lock file; hosts with a shared home do it once."""
     mark = shlex.quote(f".installed-{'-'.join(extras)}")
     steps = [
         "set -eu",
@@ -89,7 +89,7 @@ def install(source: Source, extras: Sequence[str]) -> str:
 
 
 def start(run: str, source: Source, words: Sequence[str]) -> str:
-    """Start a run in the background, unless it runs; returns when it does."""
+    """Return a script that starts a run in the background, unless it runs, and waits until it is running."""
     task = f"{shlex.quote(TASK)} trm-launch {program(source)} {shlex.join(words)}"
     return "\n".join(
         [
@@ -97,7 +97,7 @@ def start(run: str, source: Source, words: Sequence[str]) -> str:
             'mkdir -p "$folder" && cd "$folder" || exit 1',
             "if flock -s -n lock true; then",
             "  rm -f code stop",
-            # It waits for the lock, since those who look take it for a moment.
+            # The background run waits for the lock, because status checks hold it for a moment.
             f"  setsid nohup flock -w 20 -o lock bash -c {task} < /dev/null > /dev/null 2>&1 &",
             "  for i in $(seq 150); do",
             "    if [ -e code ] || ! flock -s -n lock true; then break; fi",
@@ -110,11 +110,11 @@ def start(run: str, source: Source, words: Sequence[str]) -> str:
 
 
 def look(run: str, *, devices: bool) -> str:
-    """How a run does, and what else keeps the host busy.
+    """Return a script that prints the state of a run, and what else uses the host.
 
     Args:
-        run: Its name.
-        devices: Name processes that use the TPU, where the run does not.
+        run: Name of the run.
+        devices: If the run is not running, also print another process that uses the TPU.
     """
     held = " -o ".join(f"-lname {shlex.quote(name)}" for name in DEVICES)
     find = f"find /proc/[0-9]*/fd {held} 2> /dev/null | head -n 1 | cut -d / -f 3"
@@ -139,12 +139,12 @@ def look(run: str, *, devices: bool) -> str:
 
 
 def log(run: str, place: str) -> str:
-    """The log of a run from a place on; the answer's value is the place up to which it follows.
+    """Return a script that prints the log of a run from a position; the answer's value is the end position.
 
     Args:
-        run: Its name.
-        place: From an answer before, which is passed over if it is of another log, as of a machine before this one; or
-            empty.
+        run: Name of the run.
+        place: Position from an earlier answer, or empty. It is ignored if it belongs to another log, such as that of a
+            machine that was replaced.
     """
     file, _, offset = place.partition(":")
     return "\n".join(
@@ -160,7 +160,7 @@ def log(run: str, place: str) -> str:
 
 
 def stop(run: str) -> str:
-    """Ask a run to save a checkpoint and end."""
+    """Return a script that asks a run to save a checkpoint and exit."""
     return "\n".join(
         [
             f'cd "$HOME"/trm-lab/launch/{shlex.quote(run)} 2> /dev/null || exit 0',

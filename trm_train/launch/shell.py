@@ -1,4 +1,4 @@
-"""Commands of this machine: each is printed before it runs, as a line that can be pasted."""
+"""Local commands: each is printed before it runs, as a line that can be pasted into a shell."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ NO_ANSWER = 124
 
 @dataclass(frozen=True)
 class Done:
-    """A command that has ended.
+    """Result of a command.
 
     Attributes:
-        line: What was run, as a person types it.
-        code: Its exit code.
-        out: What it printed.
-        err: What it printed to standard error.
+        line: Command line, as typed in a shell.
+        code: Exit code.
+        out: Standard output.
+        err: Standard error.
     """
 
     line: str
@@ -36,22 +36,22 @@ class Done:
 
     @property
     def reason(self) -> str:
-        """Its last lines on standard error, in one."""
+        """The last lines of standard error, joined into one."""
         lines = [line.strip() for line in self.err.splitlines() if line.strip()]
         return " ".join(lines[-3:]) or f"exit code {self.code}"
 
     def failure(self, what: str = "") -> LaunchError:
-        """The error that it is where it had to succeed."""
+        """Return the error to raise if the command had to succeed."""
         return LaunchError(f"{what or self.line}: exit code {self.code}: {self.reason}")
 
 
 @dataclass
 class Shell:
-    """Runs commands, or in a dry run says what it would run.
+    """Runs commands; a dry run only prints them.
 
     Attributes:
         say: Prints a line.
-        dry: Run nothing; every command answers with what is assumed.
+        dry: Execute nothing; every command returns its assumed output.
     """
 
     say: Say
@@ -68,19 +68,19 @@ class Shell:
         limit_s: float = LIMIT_S,
         once: str = "",
     ) -> Done:
-        """What a command answers, whatever its exit code.
+        """Run a command; return its result whatever the exit code.
 
         Args:
             words: The command.
-            assume: What it prints in a dry run.
-            limit_s: Time limit (s); it then ends with `NO_ANSWER`.
-            once: Of commands that are repeated with this name only the first is printed.
+            assume: Output to return in a dry run.
+            limit_s: Timeout (s); the exit code is then `NO_ANSWER`.
+            once: Key for repeated commands; only the first with this key is printed.
         """
         self._print(shlex.join(words), once)
         return self._carry_out(words, Done(shlex.join(words), 0, assume, ""), limit_s)
 
     def run(self, words: Sequence[str], *, assume: str = "", limit_s: float = LIMIT_S, once: str = "") -> str:
-        """What a command prints that has to succeed; as `ask`."""
+        """Run a command and return its output; raise LaunchError if it fails. Arguments as in `ask`."""
         done = self.ask(words, assume=assume, limit_s=limit_s, once=once)
         if done.code:
             raise done.failure()
@@ -89,7 +89,7 @@ class Shell:
     def ask_all(
         self, commands: Sequence[Sequence[str]], *, assume: str = "", limit_s: float = LIMIT_S, once: str = ""
     ) -> list[Done]:
-        """As `ask`, of several commands at a time."""
+        """Run several commands in parallel. Arguments as in `ask`."""
         for index, words in enumerate(commands):
             self._print(shlex.join(words), once and f"{once} {index}")
         with ThreadPoolExecutor(max(len(commands), 1)) as pool:

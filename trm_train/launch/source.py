@@ -17,11 +17,11 @@ SCP_LIKE = re.compile(r"(?:[\w.-]+@)?(?P<host>[\w.-]+\.[\w-]+):(?P<path>[^/].*)"
 
 @dataclass(frozen=True)
 class Source:
-    """The package at a commit.
+    """The package at one commit.
 
     Attributes:
-        repository: Where git fetches it.
-        commit: All 40 letters of it.
+        repository: URL that git fetches from.
+        commit: Full hash, 40 digits.
     """
 
     repository: str
@@ -31,13 +31,13 @@ class Source:
 def find_source(
     commit: str | None, repository: str | None, shell: Shell, checkout: Path = CHECKOUT
 ) -> tuple[Source, list[str]]:
-    """What is to be installed, and what is wrong with it: a line each, with the way out.
+    """Return the source to install, and its problems, one line each with the remedy.
 
     Args:
-        commit: What git calls a commit, or HEAD of the checkout, which must be clean and pushed then.
-        repository: An address, else `origin` of the checkout.
-        shell: Asks git, also in a dry run.
-        checkout: Where this package lies.
+        commit: Any git name of a commit. None means HEAD of the checkout, which must then be clean and pushed.
+        repository: URL; None means the remote `origin` of the checkout.
+        shell: Runs git, also in a dry run.
+        checkout: Folder of this package.
     """
     if not (checkout / ".git").exists():
         problems: list[str] = []
@@ -53,7 +53,7 @@ def find_source(
     asked = shell.ask([*git, "rev-parse", "--verify", "--quiet", f"{commit or 'HEAD'}^{{commit}}"])
     found = asked.out.strip()
     if asked.code and commit is not None and COMMIT.fullmatch(commit):
-        found = commit  # hosts fetch it from the repository, which may have more
+        found = commit  # the hosts fetch it from the repository, which may have more commits
     elif asked.code:
         problems.append(f"--commit {commit or 'HEAD'}: git knows no such commit in {checkout}")
         found = "COMMIT"
@@ -86,6 +86,6 @@ def find_source(
 
 
 def without_key(repository: str) -> str:
-    """An address that needs no key for ssh, where it can be said so."""
+    """Rewrite an ssh address as https, which needs no key; return other addresses unchanged."""
     found = SCP_LIKE.fullmatch(repository)
     return f"https://{found['host']}/{found['path']}" if found and "://" not in repository else repository

@@ -1,4 +1,4 @@
-"""Existing hosts, reached by ssh; the first one is the coordinator."""
+"""Existing hosts, reached by ssh; the first host is the coordinator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OPTIONS = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=15")
 
 
 def parse_hosts(text: str) -> tuple[str, ...]:
-    """Hosts between commas."""
+    """Parse a comma-separated list of hosts."""
     hosts = tuple(part.strip() for part in text.split(","))
     for host in hosts:
         if not HOST.fullmatch(host):
@@ -33,14 +33,14 @@ def parse_hosts(text: str) -> tuple[str, ...]:
 
 
 class SshHosts(Target):
-    """Hosts with ssh.
+    """Hosts reached by ssh.
 
     Args:
         shell: Runs commands.
-        source: What is installed.
-        extras: Parts of the package that are optional.
+        source: Source to install.
+        extras: Optional extras of the package.
         hosts: From `parse_hosts`.
-        port: Where process 0 listens for the others.
+        port: Port on which process 0 listens for the others.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class SshHosts(Target):
     @property
     @override
     def place(self) -> str:
-        """Their names."""
+        """Names of the hosts."""
         return ", ".join(self._hosts)
 
     @property
@@ -63,7 +63,7 @@ class SshHosts(Target):
 
     @override
     def problems(self) -> list[str]:
-        """Hosts that do not let us in."""
+        """Return one line for each unreachable host."""
         done = self.ask_hosts(lambda _: scripts.answered("here"), assume="here", limit_s=60.0, once="here")
         return [
             f"{host} cannot be reached: {one.reason}; try: ssh {host}"
@@ -73,16 +73,15 @@ class SshHosts(Target):
 
     @override
     def ensure(self) -> None:
-        """Wait until all answer."""
+        """Wait until all hosts answer."""
         self.wait_until_reachable()
 
     @override
     def release(self) -> None:
-        """Nothing: they are somebody's own."""
+        """Do nothing: the hosts belong to the user."""
 
     @override
     def leftover(self) -> str:
-        """Nothing."""
         return ""
 
     @override

@@ -1,11 +1,11 @@
-"""Machines that train runs: a TPU pod or hosts with ssh, and the state of a run on them.
+"""Machines that train runs (a TPU pod or ssh hosts), and the state of a run on them.
 
-    absent --start--> running --> ended, with a code for each host
+    absent --start--> running --> ended, with an exit code for each host
                          |
-                         +-----> gone: preempted, cut off or never created; `ensure` brings them back
+                         +-----> gone: preempted, lost or never created; `ensure` creates them again
 
-The scripts of `scripts` run on all hosts at once. State is kept on the hosts, under `~/trm-lab/launch/<run>`, so that a
-later launch finds runs that were started.
+The scripts of `scripts` run on all hosts at once. State is stored on the hosts, under `~/trm-lab/launch/<run>`, so a
+later launch finds running runs.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ HostState = Literal["absent", "running", "ended", "stopped"]
 
 @dataclass(frozen=True)
 class Work:
-    """A run to be trained.
+    """A run to train.
 
     Attributes:
-        name: Of the run.
-        words: What follows `trm-train` on every host, but for what the hosts must know of each other.
+        name: Name of the run.
+        words: Arguments of `trm-train` on every host, without those that connect the hosts.
     """
 
     name: str
@@ -52,12 +52,12 @@ class Work:
 
 @dataclass(frozen=True)
 class HostSeen:
-    """A host, and what the run does there.
+    """State of a run on one host.
 
     Attributes:
-        name: Of the host.
-        state: `stopped` has ended because somebody asked for it.
-        code: How it ended.
+        name: Name of the host.
+        state: State of the run; `stopped` means ended on request.
+        code: Exit code.
     """
 
     name: str
@@ -70,9 +70,9 @@ class Seen:
     """The state of a launched run.
 
     Attributes:
-        hosts: All of them; none where they are not there.
-        gone: Why they are not there.
-        others: Something else that keeps them busy: a run, or a process.
+        hosts: All hosts; empty if they are gone.
+        gone: Reason why the hosts are gone; empty if they exist.
+        others: Other runs or processes that use the hosts.
     """
 
     hosts: tuple[HostSeen, ...] = ()
@@ -81,23 +81,23 @@ class Seen:
 
     @property
     def running(self) -> bool:
-        """Whether any host runs it."""
+        """Whether it runs on any host."""
         return any(host.state == "running" for host in self.hosts)
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended everywhere, and every host says how."""
+        """Whether it has ended on all hosts, each with an exit code."""
         return bool(self.hosts) and all(host.state in ("ended", "stopped") for host in self.hosts)
 
 
 class Target(ABC):
-    """Machines that train runs, one after the other.
+    """Machines that train runs, one after another.
 
     Args:
         shell: Runs commands.
-        source: What is installed.
-        extras: Parts of the package that are optional.
-        devices: Look whether another process uses the TPU.
+        source: Source to install.
+        extras: Optional extras of the package.
+        devices: Whether to check that no other process uses the TPU.
     """
 
     def __init__(self, shell: Shell, source: Source, extras: Sequence[str], *, devices: bool) -> None:
@@ -123,47 +123,47 @@ class Target(ABC):
 
     @abstractmethod
     def release(self) -> None:
-        """Give the machines back."""
+        """Delete the machines."""
 
     @abstractmethod
     def leftover(self) -> str:
-        """What stays behind and costs, with the command that ends it; empty where nothing does."""
+        """Describe resources that remain and cost money, with the command that deletes them; empty if none."""
 
     @property
     @abstractmethod
     def count(self) -> int:
-        """How many hosts there are."""
+        """Number of hosts."""
 
     @abstractmethod
     def ask_hosts(self, script: Script, *, assume: str, limit_s: float, once: str = "") -> list[Done]:
-        """Have all hosts run a script, at the same time; what they print may come in one."""
+        """Run a script on all hosts in parallel; their output may be combined in one result."""
 
     @abstractmethod
     def ask_first(self, script: str, *, assume: str, once: str = "") -> Done:
-        """Have the first host run a script."""
+        """Run a script on the first host."""
 
     @abstractmethod
     def words(self, index: int, work: Work) -> list[str]:
-        """What follows `trm-train` on a host: the work, and where the others are."""
+        """Return the arguments of `trm-train` on a host: those of the run, and those that connect the hosts."""
 
     @abstractmethod
     def gone(self) -> str:
-        """Why the hosts are not there; nothing where they are."""
+        """Return the reason why the hosts are gone; empty if they exist."""
 
     def install(self) -> None:
-        """Install the commit everywhere."""
+        """Install the commit on all hosts."""
         script = scripts.install(self._source, self._extras)
         self._everywhere("installed", lambda _: script, limit_s=INSTALL_S, once="install")
 
     def start(self, work: Work) -> None:
-        """Start a run on every host that does not run it."""
+        """Start a run on every host where it does not run."""
         self._everywhere(
             "started", lambda index: scripts.start(work.name, self._source, self.words(index, work))
         )
         self._silent, self._seen = 0, Seen()
 
     def look(self, work: Work) -> Seen:
-        """How a run does."""
+        """Return the state of a run."""
         gone = self.gone()
         if gone:
             return Seen(gone=gone)
@@ -180,7 +180,7 @@ class Target(ABC):
         return Seen(gone=f"{len(seen.hosts)} of {self.count} hosts answer: {silent}")
 
     def log(self, work: Work, place: str) -> tuple[str, str]:
-        """What the first host has logged since a place in its log, and the place it ends at."""
+        """Return the first host's log from a position on, and its end position."""
         done = self.ask_first(scripts.log(work.name, place), assume="log 0:0", once=f"log {work.name}")
         head, _, text = done.out.partition("\n")
         found = scripts.answers(head)
@@ -189,7 +189,7 @@ class Target(ABC):
         return text, found[0].value
 
     def stop(self, work: Work) -> None:
-        """Ask a run to save a checkpoint and end."""
+        """Ask a run to save a checkpoint and exit."""
         script = scripts.stop(work.name)
         self._everywhere("asked", lambda _: script)
 

@@ -1,9 +1,9 @@
-"""A TPU VM, of one host or a pod of them: created by gcloud, on demand, as a spot VM or in the queue.
+"""A TPU VM of one or several hosts, created by gcloud: on demand, as a spot VM or as a queued resource.
 
     tpu-vm: (none) -> CREATING -> READY -> PREEMPTED, TERMINATED
     queued resource: WAITING_FOR_RESOURCES -> PROVISIONING -> ACTIVE -> SUSPENDED; FAILED
 
-What was preempted is deleted and recreated; a VM that somebody has stopped is left alone.
+A preempted VM is deleted and created again; a VM that a user has stopped is left alone.
 """
 
 from __future__ import annotations
@@ -54,17 +54,17 @@ REFUSALS = (
 
 @dataclass(frozen=True, kw_only=True)
 class TpuRequest:
-    """The TPU that is asked for.
+    """Requested TPU.
 
     Attributes:
-        name: Of the VM, and of the queued resource.
-        accelerator: Kind and size, as v4-8.
-        zone: None is the zone of the gcloud configuration.
-        project: None is the project of the gcloud configuration.
-        runtime: Software of the VM; None is the recommended one.
-        spot: May be preempted, and costs less.
-        queued: Wait in the queue for it.
-        create: Further words for the command that creates it.
+        name: Name of the VM, and of the queued resource.
+        accelerator: Kind and size, such as v4-8.
+        zone: Zone; None for that of the gcloud configuration.
+        project: Project; None for that of the gcloud configuration.
+        runtime: Software version of the VM; None for the recommended one.
+        spot: Whether to use a cheaper VM that may be preempted.
+        queued: Whether to request it through the queue.
+        create: Additional arguments for the command that creates it.
     """
 
     name: str
@@ -94,12 +94,12 @@ class TpuRequest:
 
     @property
     def software(self) -> str:
-        """Version of the software of the VM."""
+        """Software version of the VM."""
         return self.runtime or RUNTIMES[self.accelerator.partition("-")[0]]
 
     @property
     def hosts(self) -> int:
-        """How many hosts it will have; the created one says it itself."""
+        """Expected number of hosts; the created VM reports the real number."""
         kind, _, size = self.accelerator.partition("-")
         if kind in ("v5litepod", "v6e"):
             return 1 if int(size) <= 8 else int(size) // 4
@@ -111,9 +111,9 @@ class Tpu(Target):
 
     Args:
         shell: Runs commands.
-        source: What is installed.
-        extras: Parts of the package that are optional.
-        request: What is asked for.
+        source: Source to install.
+        extras: Optional extras of the package.
+        request: Requested TPU.
     """
 
     def __init__(self, shell: Shell, source: Source, extras: Sequence[str], request: TpuRequest) -> None:
@@ -125,7 +125,7 @@ class Tpu(Target):
     @property
     @override
     def place(self) -> str:
-        """Its kind and name."""
+        """Kind and name of the TPU."""
         return f"{self._request.accelerator} {self._request.name}"
 
     @property
@@ -135,7 +135,7 @@ class Tpu(Target):
 
     @override
     def problems(self) -> list[str]:
-        """Login, project, zone, whether such TPUs are offered there, and whether one of this name is another kind."""
+        """Check login, project, zone, availability there, and that an existing TPU of this name has the same kind."""
         asked = self._shell.ask(
             ["gcloud", "auth", "list", "--filter=status:ACTIVE", "--format=value(account)"], assume="me"
         )
@@ -172,7 +172,7 @@ class Tpu(Target):
 
     @override
     def ensure(self) -> None:
-        """Find it, or delete what was preempted and create it, and wait until all its hosts answer."""
+        """Find or create the VM, replacing a preempted one, and wait until all its hosts answer."""
         waited, created = "", False
         while (state := self._state()) != "READY":
             if state in HELD:
@@ -197,7 +197,7 @@ class Tpu(Target):
 
     @override
     def release(self) -> None:
-        """Delete it, with its place in the queue."""
+        """Delete the VM and its queued resource."""
         done = self._shell.ask(self._delete(), limit_s=CREATE_S)
         self._assumed = ""
         if done.code and not _is_missing(done):
@@ -205,11 +205,11 @@ class Tpu(Target):
 
     @override
     def leftover(self) -> str:
-        """The VM, which costs until it is deleted."""
+        """Name the VM, which costs money until it is deleted, and the command that deletes it."""
         try:
             if not self._state(once="leftover"):
                 return ""
-        except LaunchError:  # that gcloud does not say it was said
+        except LaunchError:  # this gcloud error was already reported
             return ""
         return f"{self.place} is still there, and costs: {shlex.join(self._delete())}"
 
@@ -234,7 +234,7 @@ class Tpu(Target):
         return self._shell.ask(self._ssh("0", script), assume=f"trm-launch HOST {assume}", once=once)
 
     def _state(self, once: str = "state") -> str:
-        """The state it is in, READY with all that belongs to it; empty where there is none."""
+        """Return the state of the VM, including its queued resource; empty if it does not exist."""
         if self._request.queued:
             queued = self._describe("queued-resources", {"state": {"state": "ACTIVE"}}, once)
             state = "" if queued is None else str(queued.get("state", {}).get("state", ""))
@@ -243,7 +243,7 @@ class Tpu(Target):
         node = {"state": "READY", "acceleratorType": self._request.accelerator}
         described = self._describe("tpu-vm", node, once)
         if described is None:
-            return "FAILED" if self._request.queued else ""  # its place in the queue is left without it
+            return "FAILED" if self._request.queued else ""  # only the queued resource is left
         kind = str(described.get("acceleratorType", "")).rpartition("/")[2]
         if kind != self._request.accelerator:
             raise LaunchError(
@@ -268,7 +268,7 @@ class Tpu(Target):
         return value if isinstance(value, dict) else {}
 
     def _why_failed(self) -> str:
-        """What the queue says of a request that it gave up."""
+        """Return the reason that the queue gives for a failed request."""
         if not self._request.queued:
             return ""
         queued = self._describe("queued-resources", {}, "state") or {}
@@ -304,7 +304,7 @@ class Tpu(Target):
 
 
 def refused(done: Done, asked: TpuRequest) -> LaunchError:
-    """What a refusal of gcloud means, in one line with the way out."""
+    """Return an error that explains why gcloud refused, with the remedy."""
     said = done.err.lower()
     kind = next((meaning for pattern, meaning in REFUSALS if re.search(pattern, said)), "")
     where = asked.zone or "its zone"

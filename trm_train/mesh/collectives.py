@@ -1,4 +1,4 @@
-"""The collectives of a compiled program, parsed from its text."""
+"""Collectives of a compiled program, parsed from its text."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _ARRAY = re.compile(r"([a-z]+)(\d*)[a-z0-9]*\[([0-9,]*)\]")
 
 @dataclass(frozen=True)
 class Collective:
-    """One array that devices exchange.
+    """One array exchanged by a collective.
 
     Attributes:
         kind: One of `KINDS`.
-        dtype: As XLA writes it: f32, s32, pred.
-        shape: Of what each device has afterwards.
+        dtype: Type in XLA notation: f32, s32, pred.
+        shape: Shape of the result on each device.
     """
 
     kind: str
@@ -36,20 +36,20 @@ class Collective:
 
     @property
     def bytes(self) -> int:
-        """Of the array on each device."""
+        """Size of the array on each device."""
         bits = int(re.sub(r"\D", "", self.dtype.split("e")[0]) or 8)
         return math.prod(self.shape) * max(bits // 8, 1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Exchange:
-    """All arrays of one kind, type and shape that devices exchange in a program.
+    """All exchanged arrays of one kind, type and shape in a program.
 
     Attributes:
         kind: One of `KINDS`.
-        array: Type and shape, as f32[6144,512].
-        count: How often it is written in the program; what is written inside a loop happens more often.
-        bytes: Of all of them, on each device.
+        array: Type and shape, such as f32[6144,512].
+        count: Number of occurrences in the program text; those inside a loop run more often.
+        bytes: Total size on each device.
     """
 
     kind: str
@@ -59,12 +59,12 @@ class Exchange:
 
 
 def collectives(program: str) -> list[Collective]:
-    """Every array that a compiled program exchanges, from `compiled.as_text()`."""
+    """Return every array that a compiled program exchanges, from `compiled.as_text()`."""
     return list(_read(program))
 
 
 def exchanges(program: str) -> list[Exchange]:
-    """The same by kind, type and shape, the largest first."""
+    """Return the exchanged arrays grouped by kind, type and shape, the largest first."""
     found: dict[tuple[str, str], list[Collective]] = {}
     for one in _read(program):
         name = f"{one.dtype}[{','.join(map(str, one.shape))}]"

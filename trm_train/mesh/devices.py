@@ -11,11 +11,11 @@ from trm_train.cost import PEAK_FLOPS
 
 
 def peak_flops_per_s(mesh: Mesh, device_tflops: float = 0.0) -> float | None:
-    """What all devices of a mesh can do at most (FLOP/s); None where nothing is known of one of them.
+    """Return the peak performance of a mesh (FLOP/s); None if it is unknown for one of its devices.
 
     Args:
         mesh: From `make_mesh`.
-        device_tflops: Of one device, where the user knows better (TFLOP/s); 0 takes what is known of its kind.
+        device_tflops: Peak of one device, given by the user (TFLOP/s); 0 uses the known value of its kind.
     """
     if device_tflops:
         return device_tflops * 1e12 * mesh.size
@@ -25,7 +25,7 @@ def peak_flops_per_s(mesh: Mesh, device_tflops: float = 0.0) -> float | None:
 
 
 def held_bytes() -> int | None:
-    """The most that one of this host's devices has held since the process began; None where none says."""
+    """Return the peak memory use over this host's devices since the process began; None if not reported."""
     stats = [device.memory_stats() or {} for device in jax.local_devices()]
     return max((held["peak_bytes_in_use"] for held in stats if "peak_bytes_in_use" in held), default=None)
 

@@ -1,4 +1,4 @@
-"""32-bit fingerprints of arrays from bits and positions of their elements, equal on any mesh."""
+"""32-bit fingerprints of arrays, from the bits and positions of their elements; equal on any mesh."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 
 def fingerprints(tree: Any) -> dict[str, int]:
-    """A 32-bit number for every leaf, from its bits and their places, the same on any mesh."""
+    """Return the 32-bit fingerprint of every leaf, by name; the same on any mesh."""
     leaves = jax.tree_util.tree_leaves_with_path(tree)
     values = _fingerprint_leaves([leaf for _, leaf in leaves])
     return {
@@ -25,7 +25,7 @@ def _fingerprint_leaves(leaves: list[jax.Array]) -> list[jax.Array]:
 
 
 def fingerprint(leaf: jax.Array) -> jax.Array:
-    """Sum, modulo 2^32, of every element's bits times an odd number from its place: order does not matter."""
+    """Return the sum, modulo 2^32, over all elements: bits times an odd number from the position. Order-independent."""
     if leaf.dtype == jnp.bool_:
         bits = leaf.astype(jnp.uint32)
     else:
@@ -41,7 +41,7 @@ def fingerprint(leaf: jax.Array) -> jax.Array:
 
 
 def batch_fingerprint(batch: Mapping[str, Any]) -> jax.Array:
-    """A 32-bit number of the rows that a step is given, in their order; whatever integers hold them."""
+    """Return a 32-bit fingerprint of a step's rows, in order; the integer type of the rows does not matter."""
     total = jnp.uint32(0)
     for index, name in enumerate(("inputs", "labels", "puzzle_identifiers")):
         total += jnp.uint32(2 * index + 1) * fingerprint(jnp.asarray(batch[name]).astype(jnp.int32))

@@ -1,7 +1,7 @@
 """Sharding of state and batch over one mesh with the axes `data` and `model`.
 
-Nothing here changes numbers; a run may resume on another mesh. Several processes work the same way: the
-mesh is over all devices of all of them.
+Sharding does not change numerical results, so a run may resume on another mesh. With several processes, the mesh
+covers all devices of all processes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _everywhere(_: Mesh, shape: tuple[int, ...]) -> P:
 
 
 SPECS: dict[str, Callable[[Mesh, tuple[int, ...]], P]] = {
-    # field of the training state: how a leaf of some shape is split
+    # field of the training state: how a leaf of a given shape is split
     "params": _everywhere,
     "opt_state": _everywhere,  # [moments as their parameters, a count]
     "ema": _everywhere,
@@ -46,8 +46,8 @@ SPECS: dict[str, Callable[[Mesh, tuple[int, ...]], P]] = {
 
 
 def make_mesh(model_parallel: int = 1, devices: Sequence[Any] | None = None) -> Mesh:
-    """A mesh over devices, all of them by default: `model_parallel` along `model`, the others along `data`."""
-    # Those of a process stand together, so that it loads one stretch of a batch.
+    """Return a mesh of devices (default: all): `model_parallel` along `model`, the rest along `data`."""
+    # Devices of a process are neighbours, so that it loads one contiguous part of a batch.
     chosen = np.array(sorted(devices or jax.devices(), key=lambda device: device.process_index))
     if model_parallel < 1 or chosen.size % model_parallel:
         raise ConfigError(
@@ -59,12 +59,12 @@ def make_mesh(model_parallel: int = 1, devices: Sequence[Any] | None = None) -> 
 
 
 def state_shardings(mesh: Mesh, state: State, *, shard_parameters: bool = False) -> State:
-    """The tree of `state` with a sharding in place of every leaf.
+    """Return the tree of `state` with a sharding in place of every leaf.
 
     Args:
         mesh: From `make_mesh`.
-        state: Its leaves have shapes.
-        shard_parameters: Split parameters, optimizer state and average over the devices; else each holds them all.
+        state: Training state, or its shapes.
+        shard_parameters: Split parameters, optimizer state and EMA over the devices; otherwise each device has all.
     """
     placed = {
         name: shardings(mesh, name, getattr(state, name), shard_parameters=shard_parameters) for name in SPECS
@@ -73,14 +73,14 @@ def state_shardings(mesh: Mesh, state: State, *, shard_parameters: bool = False)
 
 
 def shardings(mesh: Mesh, field: str, tree: Any, *, shard_parameters: bool = False) -> Any:
-    """The same of one field of the training state."""
+    """Return the shardings of one field of the training state."""
     by_parameters = field in ("params", "opt_state", "ema")
     spec = split_spec if by_parameters and shard_parameters else SPECS[field]
     return jax.tree.map(lambda leaf: NamedSharding(mesh, spec(mesh, leaf.shape)), tree)
 
 
 def split_spec(mesh: Mesh, shape: tuple[int, ...]) -> P:
-    """A parameter split along its longest axis that the devices divide; the same on each where there is none."""
+    """Return the spec that splits a parameter along its longest axis divisible by the devices; replicated if none."""
     for axes in (mesh.axis_names, ("data",)):
         devices = math.prod(mesh.shape[axis] for axis in axes)
         fitting = [axis for axis, length in enumerate(shape) if length % devices == 0]
@@ -91,19 +91,19 @@ def split_spec(mesh: Mesh, shape: tuple[int, ...]) -> P:
 
 
 def whole(params: Any, mesh: Mesh | None) -> Any:
-    """Parameters that may be split, whole on every device: gathered once, at the start of a step."""
+    """Return parameters replicated on every device: gathered once, at the start of a step."""
     if mesh is None or mesh.size == 1:
         return params
     return jax.lax.with_sharding_constraint(params, replicated(mesh))
 
 
 def add_up(tree: Any, mesh: Mesh, *, split: bool) -> Any:
-    """Gradients of a device's slots, added up over `data`, inside `shard_map`; laid out as `added_specs` says.
+    """Sum the gradients of all devices over `data`, inside `shard_map`; `added_specs` gives the layout.
 
     Args:
-        tree: Shaped as parameters.
+        tree: Gradients, shaped as parameters.
         mesh: From `make_mesh`.
-        split: Each device gets its part of the sum; else all get all of it.
+        split: Each device gets its part of the sum; otherwise all of it.
     """
 
     def one(leaf: Any) -> Any:
@@ -116,7 +116,7 @@ def add_up(tree: Any, mesh: Mesh, *, split: bool) -> Any:
 
 
 def added_specs(tree: Any, mesh: Mesh, *, split: bool) -> Any:
-    """How what `add_up` returns lies over `data`."""
+    """Return the specs of the result of `add_up` over `data`."""
 
     def one(leaf: Any) -> P:
         axis = _split_axis(mesh, leaf.shape) if split else None
@@ -126,13 +126,13 @@ def added_specs(tree: Any, mesh: Mesh, *, split: bool) -> Any:
 
 
 def _split_axis(mesh: Mesh, shape: tuple[int, ...]) -> int | None:
-    """The axis that `split_spec` splits."""
+    """Return the axis that `split_spec` splits, or None."""
     spec = split_spec(mesh, shape)
     return len(spec) - 1 if len(spec) else None
 
 
 def split_parameters(tree: Any, mesh: Mesh | None) -> Any:
-    """What is shaped as parameters, split as `split_spec` says."""
+    """Split a tree shaped as parameters as `split_spec` says."""
     if mesh is None or mesh.size == 1:
         return tree
     placed = jax.tree.map(lambda leaf: NamedSharding(mesh, split_spec(mesh, leaf.shape)), tree)
@@ -140,17 +140,17 @@ def split_parameters(tree: Any, mesh: Mesh | None) -> Any:
 
 
 def batch_sharding(mesh: Mesh) -> NamedSharding:
-    """Of every array in a batch, and of every per-row output of an evaluation."""
+    """Return the sharding of every array in a batch, and of every per-row output of an evaluation."""
     return NamedSharding(mesh, BATCH)
 
 
 def batches_sharding(mesh: Mesh) -> NamedSharding:
-    """Of every array of several batches, [K, B, ...]."""
+    """Return the sharding of every array of several batches, [K, B, ...]."""
     return NamedSharding(mesh, P(None, *BATCH))
 
 
 def data_part(mesh: Mesh) -> tuple[int, int]:
-    """Which part of every batch this process loads, and how many parts there are.
+    """Return the number of the batch part that this process loads, and the number of parts.
 
     Processes that share a part, because `model` spans them, load the same rows.
     """
@@ -167,20 +167,20 @@ def data_part(mesh: Mesh) -> tuple[int, int]:
 
 
 def replicated(mesh: Mesh) -> NamedSharding:
-    """The same on every device: metrics, parameters."""
+    """Return the sharding that replicates an array on every device: metrics, parameters."""
     return NamedSharding(mesh, P())
 
 
 def jit_train_step(
     train_step: Callable[..., Any], mesh: Mesh, state: Any, given: Any = None
 ) -> Callable[..., Any]:
-    """Compiles a training step over the mesh; the state it is given is donated.
+    """Compile a training step over the mesh; its input state is donated.
 
     Args:
         train_step: From `make_train_step`, or `make_program`.
         mesh: From `make_mesh`.
-        state: The state over the mesh, or its shapes with shardings.
-        given: How what it takes beside the state is laid out; None of a batch.
+        state: State on the mesh, or its shapes with shardings.
+        given: Shardings of the other input; None for a batch.
     """
     placed = jax.tree.map(lambda leaf: leaf.sharding, state)
     return jax.jit(
@@ -192,7 +192,7 @@ def jit_train_step(
 
 
 def make_greatest(mesh: Mesh) -> Callable[[int], jax.Array]:
-    """Makes what tells the greatest of the numbers that the processes give, to all of them at the same call."""
+    """Return a function that gives all processes the maximum of the numbers they pass in the same call."""
     placed = NamedSharding(mesh, P(mesh.axis_names))
     greatest = jax.jit(jnp.max, out_shardings=replicated(mesh))
 
@@ -205,14 +205,14 @@ def make_greatest(mesh: Mesh) -> Callable[[int], jax.Array]:
 
 @cache
 def make_gather(mesh: Mesh) -> Callable[[Any], Any]:
-    """Makes what gives every process all rows of arrays that lie over several, as one process has them anyway."""
+    """Return a function that gives every process all rows of arrays sharded over several processes."""
     if jax.process_count() == 1:
         return lambda arrays: arrays
     return jax.jit(lambda arrays: arrays, out_shardings=replicated(mesh))
 
 
 def put_batch(batch: Mapping[str, np.ndarray], placed: NamedSharding) -> dict[str, jax.Array]:
-    """This host's slice of a batch, or of what else begins so, as part of the global arrays."""
+    """Put this host's part of a batch (or similar arrays) on the devices, as part of the global arrays."""
     if jax.process_count() == 1:
         return jax.device_put(dict(batch), placed)
     return {name: jax.make_array_from_process_local_data(placed, values) for name, values in batch.items()}

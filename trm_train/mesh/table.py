@@ -1,8 +1,8 @@
-"""The puzzle-embedding table, sharded by rows: each device reads and updates its own rows only.
+"""Puzzle-embedding table, sharded by rows: each device reads and updates only its own rows.
 
-What goes between devices grows with the batch: the identifiers of all slots (int32 [B]) to everyone; each slot's row to
-the slot, summed from what every device holds of it; the gradients of all slots ([B, N]) to everyone, to change what
-is theirs.
+The communication grows with the batch. All devices receive the identifiers of all slots (int32 [B]). Each slot receives
+its row, summed over what the devices hold of it. All devices receive the gradients of all slots ([B, N]), to update
+their own rows.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UpdateRows = Callable[[Array, Array, Array], Array]
 
 
 def rows_spec(mesh: Mesh, rows: int) -> P:
-    """How the rows of a table lie: over all devices where they divide them, else over `model`, else on each."""
+    """Return the spec of the table: rows split over all devices if divisible, else over `model`, else replicated."""
     axes = _axes(mesh, rows)
     return P(axes) if axes else P()
 
@@ -33,12 +33,12 @@ def rows_spec(mesh: Mesh, rows: int) -> P:
 def look_up(
     table: Float[Array, "R N"] | None, identifiers: Int[Array, " B"], mesh: Mesh | None
 ) -> Float[Array, "B N"] | None:
-    """The row of every slot; None without a table.
+    """Return the row of every slot; None without a table.
 
     Args:
-        table: Over the mesh as `rows_spec` says.
-        identifiers: Of the slots, along `data`.
-        mesh: None where there is one device.
+        table: Table on the mesh, sharded as `rows_spec` says.
+        identifiers: Identifiers of the slots, along `data`.
+        mesh: Mesh of the devices; None for one device.
     """
     axes = () if table is None or mesh is None else _axes(mesh, table.shape[0])
     if table is None or mesh is None or not axes:
@@ -55,7 +55,7 @@ def look_up(
         return lax.psum(rows, "model") if mesh.shape["model"] > 1 else rows
 
     specs = (rows_spec(mesh, table.shape[0]), BY_SLOT)
-    # What is along `data` alone is the same along `model`.
+    # With `data` only, the result is the same along `model`.
     return jax.shard_map(mine, mesh=mesh, in_specs=specs, out_specs=BY_SLOT, check_vma=False)(
         table, identifiers
     )
@@ -68,12 +68,12 @@ def update_rows(
     identifiers: Int[Array, " B"],
     mesh: Mesh | None,
 ) -> Float[Array, "R N"]:
-    """The table after every device has changed its rows.
+    """Return the table after every device has updated its rows.
 
     Args:
-        update: Changes the rows of some slots.
+        update: Updates the rows of some slots.
         table: As in `look_up`.
-        slot_grads: Of the row each slot looked up, along `data`.
+        slot_grads: Gradient of the row that each slot looked up, along `data`.
         identifiers: As in `look_up`.
         mesh: As in `look_up`.
     """
@@ -87,13 +87,13 @@ def update_rows(
 
     placed = rows_spec(mesh, table.shape[0])
     specs = (placed, BY_SLOT, BY_SLOT)
-    # Devices that hold the same rows change them alike.
+    # Devices with the same rows update them identically.
     changed = jax.shard_map(mine, mesh=mesh, in_specs=specs, out_specs=placed, check_vma=False)
     return changed(table, slot_grads, identifiers)
 
 
 def _axes(mesh: Mesh, rows: int) -> tuple[str, ...]:
-    """Mesh axes that the rows are split over; none where each device holds them all."""
+    """Return the mesh axes that split the rows; empty if each device has all rows."""
     for axes in (("data", "model"), ("model",)):
         devices = math.prod(mesh.shape[axis] for axis in axes)
         if devices > 1 and rows % devices == 0:
@@ -102,6 +102,6 @@ def _axes(mesh: Mesh, rows: int) -> tuple[str, ...]:
 
 
 def _local(identifiers: Array, rows: int, axes: tuple[str, ...]) -> Array:
-    """Places among this device's rows; their number for what another one holds."""
+    """Return positions among this device's rows; for rows of other devices, the number of rows."""
     place = identifiers - lax.axis_index(axes) * rows
     return jnp.where((place >= 0) & (place < rows), place, rows)

@@ -1,4 +1,4 @@
-"""Metric parts as polars frames: sums and counts, with the rates of the SQL table `train_metrics` beside them."""
+"""Metrics files as polars frames: sums and counts, plus the rates of the SQL table `train_metrics`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from trm_train.metrics.table import ADDED, SCHEMA, SUM_OF
 def metrics_frame(
     paths: Sequence[Path], *, experiment: str, run: str, by_dataset: bool = False
 ) -> pl.LazyFrame:
-    """The metric table of a run: a row per step and split, with the columns of the SQL table `train_metrics`.
+    """Return the metric table of a run: a row per step and split, with the columns of the SQL table `train_metrics`.
 
     Args:
         paths: Parts of the table, in order.
-        experiment: Of the run.
-        run: Its name.
-        by_dataset: Also the rows of each dataset of a mixture, which the column `dataset` names.
+        experiment: Experiment of the run.
+        run: Name of the run.
+        by_dataset: Also return the rows of each dataset of a mixture, named by the column `dataset`.
     """
     if paths:
         rows = pl.concat([_of_today(scan_parts([path])) for path in paths])
@@ -34,17 +34,17 @@ def metrics_frame(
 
 
 def constants(**values: str) -> list[pl.Expr]:
-    """A column of one value for each name."""
+    """Return a constant column for each name."""
     return [pl.lit(value, pl.String).alias(column) for column, value in values.items()]
 
 
 def scan_parts(paths: Sequence[Path | None]) -> pl.LazyFrame:
-    """The rows of these files; characters of their paths are neither patterns nor columns."""
+    """Scan Parquet files; special characters in their paths are taken literally."""
     return pl.scan_parquet([str(path) for path in paths], glob=False, hive_partitioning=False)
 
 
 def with_late_columns(part: pl.LazyFrame, schema: pa.Schema, added: Sequence[str]) -> pl.LazyFrame:
-    """A part with the columns of a schema; those that a later version added are null."""
+    """Return a part with the columns of a schema; columns added by a later version are null."""
     there = part.collect_schema().names()
     kinds = pl.from_arrow(schema.empty_table())
     assert isinstance(kinds, pl.DataFrame)
@@ -53,12 +53,12 @@ def with_late_columns(part: pl.LazyFrame, schema: pa.Schema, added: Sequence[str
 
 
 def _of_today(part: pl.LazyFrame) -> pl.LazyFrame:
-    """A part of any version under the column names of this one."""
+    """Return a part of any version with the present column names."""
     return with_late_columns(part.rename(SUM_OF, strict=False), SCHEMA, ADDED)
 
 
 def _rates() -> list[pl.Expr]:
-    """The rates of the SQL table `train_metrics` (`catalogs/results.sql`), from the sums and counts."""
+    """Return the rates of the SQL table `train_metrics` (`catalogs/results.sql`), computed from sums and counts."""
 
     def per(sum_column: str, count: pl.Expr) -> pl.Expr:
         return pl.col(sum_column) / pl.when(count != 0).then(count)

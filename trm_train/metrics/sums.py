@@ -1,8 +1,8 @@
-"""Metrics as sums and counts over slots; reports divide once, at the end.
+"""Metrics as sums and counts over slots; reports divide them once, at the end.
 
-`count`, `accuracy`, `exact_accuracy`, `q_halt_accuracy`, `steps` and `steps_squared` sum over the counted slots: those
-that halted at this step and have labels. The loss sums are over all slots (in evaluation: all rows that are no
-padding); training divides them by the global batch, evaluation by `count`.
+`count`, `accuracy`, `exact_accuracy`, `q_halt_accuracy`, `steps` and `steps_squared` are sums over the counted slots:
+those that halted at this step and have labels. The loss sums are over all slots (in evaluation, all rows except
+padding). Training divides them by the global batch, evaluation by `count`.
 Source: the TRM paper and its published code.
 """
 
@@ -23,14 +23,14 @@ def metric_sums(
     counted: Bool[Array, " B"],
     weight: Bool[Array, " B"] | None = None,
 ) -> Metrics:
-    """Sums over the batch, to be divided by `count`; losses are over all slots, in training by the global batch.
+    """Return sums over the batch, to be divided by `count`; losses are over all slots, in training by the global batch.
 
     Args:
-        losses: Of every slot.
+        losses: Losses of every slot.
         q_halt: Halting logits.
-        steps: Supervision steps each slot has spent on its example.
-        counted: Slots that count (halted at this step); those without labels are left out here.
-        weight: Rows that are real, None for all; the others add to nothing.
+        steps: Number of supervision steps that each slot has spent on its example.
+        counted: Slots to count (halted at this step); slots without labels are excluded here.
+        weight: True for real rows; other rows add nothing. None for all real.
 
     Returns:
         `count`, `exact_accuracy`, `q_halt_accuracy`, `steps`, `steps_squared` as int32 and `accuracy`, `lm_loss`,
@@ -50,9 +50,9 @@ def sums_by_task(
     tasks: Int32[Array, " B"],
     number: int,
 ) -> Metrics:
-    """The same sums over the slots of each task [number], with `slots`: how many slots it has.
+    """Return the same sums over the slots of each task, [number], and `slots`, the number of its slots.
 
-    A sum over a mask for each task: a scatter of floats adds in any order on a GPU.
+    Uses masked sums, because a scatter of floats adds in an unspecified order on a GPU.
     """
     mine = tasks[None, :] == jnp.arange(number, dtype=jnp.int32)[:, None]
     by_slot = _by_slot(losses, q_halt, steps, counted, None) | {"slots": jnp.ones_like(tasks)}
@@ -69,7 +69,7 @@ def _by_slot(
     counted: Bool[Array, " B"],
     weight: Bool[Array, " B"] | None,
 ) -> dict[str, Array]:
-    """What each slot adds to each sum."""
+    """Return the contribution of each slot to each sum."""
     real = jnp.ones_like(counted) if weight is None else weight
     counted = counted & real & (losses.labelled > 0)
     cells = losses.correct.astype(jnp.float32) / jnp.maximum(losses.labelled, 1).astype(jnp.float32)

@@ -1,13 +1,12 @@
-"""The table `train_metrics`: one row a step and split, as Parquet parts in the run's `metrics/` folder.
+"""The table `train_metrics`: one row per step and split, in Parquet files (parts) in the run's `metrics/` folder.
 
-A run on a mixture has a row for each of its datasets too, whose column `dataset` names it; in the total row, and in all
-rows of other runs, it is NULL.
+A run on a mixture also has a row for each of its datasets, named by the column `dataset`. In the total row, and in all
+rows of other runs, that column is NULL.
 
-A part's name says its steps and the digest of its bytes. A part holds the steps since the one before; one is written
-about once a minute, and one just before each checkpoint. So no part spans a checkpoint, and a run that resumes from
-step t drops the parts beyond t and writes the same rows again. Sums and counts only, named so: whoever reads the table
-divides. Parts of format 1 called the sums by the names of their rates and had no digest; they are read under the names
-of today.
+The name of a part contains its steps and the digest of its bytes. A part holds the steps since the previous part; one
+is written about once a minute, and one just before each checkpoint. So no part spans a checkpoint. A run that resumes
+from step t deletes the parts beyond t and writes the same rows again. The table has only sums and counts; readers
+divide. Parts of format 1 have no digest, and name each sum after its rate; they are read under the present names.
 """
 
 from __future__ import annotations
@@ -137,7 +136,7 @@ CLOCKED = ("seconds", "step_s", "data_wait_s", "device_memory_bytes")
 
 @dataclass(frozen=True)
 class Part:
-    """Rows of the steps from one to another; of none where the first comes after the last, but up to there."""
+    """Rows of the steps `first_step` to `last_step`. If first > last, the rows belong to `last_step`: no new step."""
 
     first_step: int
     last_step: int
@@ -145,16 +144,16 @@ class Part:
 
 
 class MetricTable:
-    """Collects rows and writes them as parts.
+    """Collects rows and writes them in parts.
 
     Attributes:
-        rows_loaded: Rows that the slots have taken, those of the next step included.
-        seconds: Training time of earlier starts, up to the step that the run resumes from.
-        scores: Exact accuracy of their validations, by step; None of no labelled rows.
+        rows_loaded: Number of rows that the slots have loaded, those of the next step included.
+        seconds: Training time of earlier starts, up to the step that the run resumes from (s).
+        scores: Exact accuracy of their validations, by step; None without labelled rows.
 
     Args:
         run: The run's folder.
-        start_step: Step the run resumes from; parts beyond it are removed.
+        start_step: Step that the run resumes from; parts beyond it are deleted.
     """
 
     def __init__(self, run: Folder, start_step: int = 0) -> None:
@@ -166,7 +165,7 @@ class MetricTable:
         self.seconds = 0.0
         self.scores: dict[int, float | None] = {}
         self.folder.store.remove_temporary(self.folder.path)
-        for part in reversed(_every_part(run)):  # so that whoever reads meanwhile finds no gap
+        for part in reversed(_every_part(run)):  # newest first, so that readers find no gap
             if _last_step(part) > start_step:
                 self.folder.delete(part)
         if start_step:
@@ -180,7 +179,7 @@ class MetricTable:
             self.seconds = max((row["seconds"] for row in rows), default=0.0)
 
     def add(self, row: Mapping[str, Any]) -> None:
-        """Add a row; its keys are columns, or metrics by the names of their rates."""
+        """Add a row; its keys are column names, or metrics named after their rates."""
         named = {SUM_OF.get(name, name): value for name, value in row.items()}
         if unknown := sorted(named.keys() - set(SCHEMA.names)):
             raise TrainError(
@@ -190,25 +189,25 @@ class MetricTable:
         self._rows.append(named)
 
     def take_part(self, step: int) -> None:
-        """Make a part of the rows since the last one, all of them of steps up to `step`, to be written."""
+        """Make a part of the rows since the last one, all of steps up to `step`; `write_parts` writes it."""
         if self._rows:
             self._parts.append(Part(self._from + 1, step, self._rows))
             self._from, self._rows = step, []
 
     def write_parts(self) -> None:
-        """Write the parts that are not written yet; rows of no new step join the part that ends there."""
+        """Write the parts not written yet; rows without a new step are appended to the part that ends there."""
         while self._parts:
             write_part(self._run, self._parts[0])
             del self._parts[0]
 
 
 def _halted(row: Mapping[str, Any]) -> int:
-    """Slots that take a row at the next step; older rows know only those with labels."""
+    """Return the number of slots that load a row at the next step; older rows count only labelled slots."""
     return row["count"] if row["halted_slots"] is None else row["halted_slots"]
 
 
 def write_part(run: Folder, part: Part) -> None:
-    """Write a part of a run; rows of no new step join the part that ends there."""
+    """Write a part of a run; rows without a new step are appended to the part that ends there."""
     folder, table = run.within(FOLDER), pa.Table.from_pylist(part.rows, schema=SCHEMA)
     stem, before = f"{part.first_step:09d}-{part.last_step:09d}", None
     if part.first_step > part.last_step:
@@ -222,9 +221,9 @@ def write_part(run: Folder, part: Part) -> None:
 
 
 def part_names(run: Folder) -> list[str]:
-    """Names of a run's parts within its `metrics/` folder, by step.
+    """Return the names of a run's parts in its `metrics/` folder, by step.
 
-    A part whose steps another one holds does not count: it was merged into that, and is about to go.
+    Parts whose steps are in another part are excluded: they were merged into it and are about to be deleted.
     """
     found: list[str] = []
     end = 0
@@ -242,11 +241,11 @@ def _every_part(run: Folder) -> list[str]:
 
 
 def missing_steps(parts: Sequence[str], last: int = 0) -> str:
-    """Which steps no part holds, for a person; empty if every step up to the last part's is there.
+    """Return the steps that are in no part, as text; empty if every step up to the last one is there.
 
     Args:
         parts: Names of a run's parts, by step.
-        last: Step up to which the run says that its metrics are written.
+        last: Step up to which the run reports that its metrics are written.
     """
     gaps: list[str] = []
     end = 0
@@ -259,12 +258,12 @@ def missing_steps(parts: Sequence[str], last: int = 0) -> str:
 
 
 def part_files(run: Folder, last: int = 0, *, partial: bool = False) -> list[Path]:
-    """A run's parts on this machine, checked, by step.
+    """Return local, verified files of a run's parts, by step.
 
     Args:
         run: The run's folder.
-        last: Step up to which the run says that its metrics are written.
-        partial: Also where a part is gone.
+        last: Step up to which the run reports that its metrics are written.
+        partial: Accept missing parts.
     """
     files: dict[str, Path | None] = {}
     steps = ""
@@ -284,11 +283,11 @@ def part_files(run: Folder, last: int = 0, *, partial: bool = False) -> list[Pat
 
 @dataclass(frozen=True)
 class MergeOfParts:
-    """Parts whose rows one part can hold.
+    """Parts to merge into one.
 
     Attributes:
-        stem: Of the part that they become.
-        names: Their names, by step.
+        stem: Name of the merged part, without digest and extension.
+        names: Names of the parts, by step.
     """
 
     stem: str
@@ -296,11 +295,11 @@ class MergeOfParts:
 
 
 def plan_merges(run: Folder, last: int | None) -> list[MergeOfParts]:
-    """Parts of a run, neighbours by step, to be merged.
+    """Return the groups of consecutive parts to merge.
 
     Args:
         run: The run's folder.
-        last: No part beyond this step: a run that resumes from it drops parts that reach beyond. None for all.
+        last: Merge no part beyond this step, because a run that resumes from it deletes such parts. None for no limit.
     """
     runs: list[list[str]] = []
     for name in part_names(run):
@@ -319,12 +318,12 @@ def plan_merges(run: Folder, last: int | None) -> list[MergeOfParts]:
 
 
 def merge_many(run: Folder, last: int | None, check: Check = no_check) -> None:
-    """Merge the parts of a run where there are many, and remove what a merge that was cut off has left.
+    """Merge the parts of a run if there are many, and delete leftovers of an interrupted merge.
 
     Args:
         run: The run's folder.
-        last: As of `plan_merges`.
-        check: Called before anything is removed.
+        last: As in `plan_merges`.
+        check: Called before anything is deleted.
     """
     for name in covered_parts(run):
         check()
@@ -335,12 +334,12 @@ def merge_many(run: Folder, last: int | None, check: Check = no_check) -> None:
 
 
 def merge_parts(run: Folder, merge: MergeOfParts, check: Check = no_check) -> None:
-    """Write parts as one, proved to hold the same rows, then remove them. After a kill the merged one counts.
+    """Write parts as one, verify its rows, then delete the parts. After a kill, the merged part is valid.
 
     Args:
         run: The run's folder.
-        merge: Which parts.
-        check: Called before anything is removed.
+        merge: Parts to merge.
+        check: Called before anything is deleted.
     """
     folder = run.within(FOLDER)
     tables: list[pa.Table] = []
@@ -368,34 +367,34 @@ def merge_parts(run: Folder, merge: MergeOfParts, check: Check = no_check) -> No
 
 
 def covered_parts(run: Folder) -> list[str]:
-    """Parts whose rows another part holds: of a merge that was cut off."""
+    """Return the parts whose rows are in another part, left by an interrupted merge."""
     return sorted(set(run.within(FOLDER).names("*.parquet")) & set(_every_part(run)) - set(part_names(run)))
 
 
 def read_metrics(run: Folder, last: int = 0, *, partial: bool = False) -> pa.Table:
-    """All rows of a run's metric table, by step.
+    """Return all rows of a run's metric table, by step.
 
     Args:
         run: The run's folder.
-        last: Step up to which the run says that its metrics are written.
-        partial: Also where a part is gone.
+        last: Step up to which the run reports that its metrics are written.
+        partial: Accept missing parts.
     """
     tables: list[pa.Table] = []
     for path in part_files(run, last, partial=partial):
         try:
             tables.append(of_today(pq.read_table(path)))
-        except (pa.ArrowException, UnicodeDecodeError, KeyError) as error:  # of format 1, which has no digest
+        except (pa.ArrowException, UnicodeDecodeError, KeyError) as error:  # format 1 has no digest
             raise CorruptFileError(f"{path}: cannot be read ({error}). Restore it from a copy") from error
     return pa.concat_tables(tables) if tables else SCHEMA.empty_table()
 
 
 def totals(table: pa.Table) -> pa.Table:
-    """The rows that are of all slots of a step, without those of each dataset of a mixture."""
+    """Return the total rows, without those of each dataset of a mixture."""
     return table.filter(pc.field("dataset").is_null())
 
 
 def of_today(table: pa.Table) -> pa.Table:
-    """A part under the names of today, whichever format it has."""
+    """Return a part of any format with the present column names."""
     named = table.rename_columns([SUM_OF.get(name, name) for name in table.column_names])
     for name in ADDED:
         if name not in named.column_names:
@@ -408,6 +407,6 @@ def _last_step(part: str) -> int:
 
 
 def _steps(part: str) -> tuple[int, int]:
-    """The first and the last step of a part."""
+    """Return the first and the last step of a part."""
     first, last = stem_of(part).split("-")
     return int(first), int(last)

@@ -1,1 +1,1 @@
-"""The network: layers, mixing over positions, embeddings, recursion, the carry and halting."""
+"""The network: layers, mixing over positions, embeddings, recursion, carry and halting."""

@@ -29,7 +29,7 @@ KEY_IMPLEMENTATION = "threefry2x32"
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Carry:
-    """What goes from one training step to the next; leaves are arrays (or stand-ins, as in any pytree)."""
+    """State passed from one training step to the next; leaves are arrays (or stand-ins, as in any pytree)."""
 
     states: States
     """Of the network, in its compute dtype."""
@@ -42,13 +42,13 @@ class Carry:
 
 
 def initial_carry(batch: int, cells: int, states: States, *, tasks: bool = False) -> Carry:
-    """A carry whose slots have all halted: the first step fills every one of them from its batch.
+    """Return a carry whose slots have all halted: the first step fills every one of them from its batch.
 
     Args:
-        batch: Slots B.
-        cells: S of a row.
-        states: Arrays, or shapes, like the network's states.
-        tasks: Whether a row also says which dataset of a mixture it is of.
+        batch: Number of slots, B.
+        cells: Cells per row, S.
+        states: Arrays or shapes, like the network's states.
+        tasks: Whether to include `tasks`, which dataset of a mixture a row belongs to.
     """
     current = {
         "inputs": jnp.zeros((batch, cells), jnp.int32),
@@ -66,7 +66,7 @@ def initial_carry(batch: int, cells: int, states: States, *, tasks: bool = False
 
 
 def refill(carry: Carry, batch: Mapping[str, Array], initial: States) -> Carry:
-    """Slot i, if halted, takes row i of the batch and the initial states; the others stay as they are."""
+    """Give every halted slot i row i of the batch and the initial states; leave the others unchanged."""
 
     def choose(fresh: Array, held: Array) -> Array:
         halted = carry.halted.reshape(carry.halted.shape + (1,) * (held.ndim - 1))
@@ -87,10 +87,10 @@ def exploration_min_steps(
     probability: float | Float[Array, ""],
     max_steps: int | Int[Array, ""],
 ) -> Int32[Array, " B"]:
-    """Steps before which a slot may not halt early: a draw from 2..max_steps with `probability`, else 1.
+    """Return the steps before which a slot may not halt: a draw from 2..max_steps with `probability`, else 1.
 
-    Drawn for each slot at each supervision step from (key, step, slot index in the global batch), so the
-    draws do not depend on how the batch is spread over devices.
+    Drawn for each slot at each supervision step from (key, step, slot index in the global batch). So the draws do not
+    depend on how the batch is spread over devices.
     """
     if (isinstance(max_steps, int) and max_steps < 2) or (
         isinstance(probability, float) and probability == 0.0
@@ -112,5 +112,5 @@ def halt(
     min_steps: Int32[Array, " B"],
     max_steps: int | Int[Array, ""],
 ) -> Bool[Array, " B"]:
-    """Whether a slot is done after `steps` (this step counted): out of steps, or sure of its answer (margin > 0)."""
+    """Return whether a slot halts after `steps` (this step included): out of steps, or confident (margin > 0)."""
     return (steps >= max_steps) | ((margin > 0) & (steps >= min_steps))

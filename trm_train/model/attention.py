@@ -20,9 +20,9 @@ SPLASH_MIN_POSITIONS = 256
 
 
 def rope_tables(length: int, head_width: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cosines and sines of the rotary angles, float32 [length, head_width / 2].
+    """Return the cosines and sines of the rotary angles, float32 [length, head_width / 2].
 
-    Position t turns the pair (i, i + head_width / 2) by t * theta^(-2 i / head_width).
+    Position t rotates the pair (i, i + head_width / 2) by t * theta^(-2 i / head_width).
     """
     exponent = np.arange(0, head_width, 2, dtype=np.float32) / np.float32(head_width)
     frequency = np.float32(1.0) / np.float32(ROPE_THETA) ** exponent
@@ -36,7 +36,7 @@ def rotate(x: Float[Array, "B L H K"], cos: np.ndarray, sin: np.ndarray) -> Floa
 
 
 def _rotate_pairs(x: Array, cos: np.ndarray, sin: np.ndarray, axis: int) -> Array:
-    """`rotate`, with the width of the heads on any axis of `x`, to which the tables are broadcast."""
+    """Rotate as `rotate`, with the head width on any axis of `x`; the tables must broadcast to `x`."""
     first, second = jnp.split(x.astype(jnp.float32), 2, axis=axis)
     rotated = jnp.concatenate([first * cos - second * sin, second * cos + first * sin], axis=axis)
     return rotated.astype(x.dtype)
@@ -45,7 +45,7 @@ def _rotate_pairs(x: Array, cos: np.ndarray, sin: np.ndarray, axis: int) -> Arra
 def written_out_attention(
     query: Float[Array, "B Q H K"], key: Float[Array, "B L H K"], value: Float[Array, "B L H K"]
 ) -> Float[Array, "B Q H K"]:
-    """Attention with its scores [B, H, Q, L] in memory; scores and softmax in float32."""
+    """Return attention with its scores [B, H, Q, L] in memory; scores and softmax are float32."""
     scores = jnp.einsum("blhk,bmhk->bhlm", query, key, preferred_element_type=jnp.float32)
     weights = jax.nn.softmax(scores * query.shape[-1] ** -0.5, axis=-1).astype(value.dtype)
     return jnp.einsum("bhlm,bmhk->blhk", weights, value)
@@ -54,7 +54,7 @@ def written_out_attention(
 def cudnn_attention(
     query: Float[Array, "B L H K"], key: Float[Array, "B L H K"], value: Float[Array, "B L H K"]
 ) -> Float[Array, "B L H K"]:
-    """Attention by cuDNN, which keeps no scores; it takes an even number of positions, the last masked if added."""
+    """Return attention by cuDNN, which stores no scores. An odd length is padded by one masked position."""
     batch, length = query.shape[:2]
     if length % 2 == 0:
         return jax.nn.dot_product_attention(query, key, value, implementation="cudnn")
@@ -75,12 +75,12 @@ def splash_attention(
     rope: bool,
     interpret: bool = False,
 ) -> Float[Array, "B L D"]:
-    """Attention by the TPU kernel of jax, which keeps no scores; rows are padded to whole blocks and masked.
+    """Return attention by jax's TPU kernel, which stores no scores; rows are padded to whole blocks and masked.
 
-    Queries, keys and values are [B, H, K, L]: positions are the minor axis, so that heads of less than 128 numbers
-    leave no lane of the TPU's registers and tiles empty. `interpret` runs the kernel on any device, slowly, for tests.
+    Queries, keys and values are [B, H, K, L]: positions are the minor axis, so heads narrower than 128 still fill the
+    lanes of the TPU's registers and tiles. `interpret` runs the kernel on any device, slowly, for tests.
     """
-    # Imported here: it needs Pallas for TPUs, and takes half a second.
+    # Imported here because it needs Pallas for TPUs and takes half a second.
     from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel as splash
     from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_mask as masks
 
@@ -111,9 +111,9 @@ class Attention(nnx.Module):
     """Every position attends to every position; queries, keys and values come from one matrix.
 
     Args:
-        width: D.
-        num_heads: H. Heads are D // H wide; where H does not divide D, all heads together are narrower than D.
-        rope: Whether queries and keys are turned by their position (all L of them).
+        width: Width D.
+        num_heads: Number of heads H. Heads are D // H wide; if H does not divide D, their sum is less than D.
+        rope: Whether to rotate queries and keys by their position (all L of them).
     """
 
     def __init__(self, width: int, num_heads: int, *, rope: bool, rngs: nnx.Rngs):
@@ -124,7 +124,7 @@ class Attention(nnx.Module):
         self.out = Linear(inner, width, rngs=rngs)
 
     def __call__(self, x: Float[Array, "B L D"]) -> Float[Array, "B L D"]:
-        """Scores and their softmax are float32 whatever the compute dtype."""
+        """Return the attended x; scores and softmax are float32 for any compute dtype."""
         batch, length, _ = x.shape
         if self.kernel == "splash" and type(self) is Attention and length >= SPLASH_MIN_POSITIONS:
             qkv, out = self.qkv.kernel[...].astype(x.dtype), self.out.kernel[...].astype(x.dtype)
@@ -143,17 +143,17 @@ class Attention(nnx.Module):
         key: Float[Array, "B L H K"],
         value: Float[Array, "B L H K"],
     ) -> Float[Array, "B Q H K"]:
-        """The values that each query attends to, by the kernel of the platform where it applies."""
+        """Return the attended values of each query, by the platform's kernel where it applies."""
         whole_rows = query.shape == key.shape
         if self.kernel == "cudnn" and whole_rows and query.dtype == jnp.bfloat16 and self.head_width % 8 == 0:
             return cudnn_attention(query, key, value)
         return written_out_attention(query, key, value)
 
     def flops(self, length: int) -> float:
-        """Operations of one example with this many positions."""
+        """Return the operations of one example with this many positions."""
         products = 4.0 * self.products(length) * self.num_heads * self.head_width
         return self.qkv.flops(length) + self.out.flops(length) + products
 
     def products(self, length: int) -> float:
-        """Pairs of positions of which one attends to the other."""
+        """Return the number of position pairs where one attends to the other."""
         return float(length**2)

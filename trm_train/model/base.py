@@ -1,10 +1,10 @@
-"""The interface of a network, and its split into a definition and trees of arrays.
+"""Interface of a network, and its split into a definition and trees of arrays.
 
-A network has states (a dict of arrays by name, each starting with the slot axis B) that live across supervision
-steps, and answers from them. The steps, the carry and the checkpoint take any network that derives from `Network`;
-`networks.py` names them all.
+A network has states that persist across supervision steps, and answers computed from them. The states are a dict of
+arrays by name, each with the slot axis B first. The steps, the carry and the checkpoint accept any subclass of
+`Network`; `networks.py` lists them all.
 
-The variables of a network are of three kinds, and the kind alone decides what happens to them:
+The variables of a network have three kinds, and only the kind decides how they are treated:
 
     nnx.Param     trained by the optimizer, decayed, averaged
     FixedLatent   initial states: never trained, decayed or averaged, but part of every checkpoint
@@ -37,7 +37,7 @@ class PuzzleTable(nnx.Variable):
 
 
 class Outputs(NamedTuple):
-    """What one supervision step of a network returns."""
+    """Output of one supervision step of a network."""
 
     states: States
     logits: Any
@@ -63,9 +63,9 @@ class Flops(NamedTuple):
 class Network(nnx.Module):
     """One supervision step as `think`, and answers read from the states after it.
 
-    A network is made from its configuration, an `InputSpec` and `rngs` with the streams `params` and `latents`. It
-    holds a `PuzzleTable` under the name `puzzle_table` if it has puzzle positions. Its modules are attributes, not
-    lists, so that every key of the parameter tree is a string.
+    A network is created from its configuration, an `InputSpec` and `rngs` with the streams `params` and `latents`. It
+    has a `PuzzleTable` named `puzzle_table` if it has puzzle positions. Its modules are attributes, not lists, so that
+    every key of the parameter tree is a string.
     """
 
     continue_loss: bool = False
@@ -79,58 +79,58 @@ class Network(nnx.Module):
     """Names of the states that sampling adds noise to; without any, answers cannot be sampled."""
 
     def initial_states(self, slots: int) -> States:
-        """States of slots that begin with an example."""
+        """Return the states of slots that start an example."""
         raise NotImplementedError
 
     def think(
         self, states: States, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None
     ) -> States:
-        """The states after one supervision step; its gradient is what the published network of this kind lets flow.
+        """Return the states after one supervision step; gradient flows as in the published network of this kind.
 
         Args:
-            states: Before it.
+            states: States before the step.
             inputs: Tokens of the slots' current examples.
-            puzzle_rows: Row of the puzzle-embedding table for each slot, None without puzzle positions.
+            puzzle_rows: Puzzle-embedding row of each slot; None without puzzle positions.
         """
         raise NotImplementedError
 
     def think_from(
         self, states: States, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None
     ) -> tuple[States, Float[Array, " B"] | None]:
-        """`think`, and `Outputs.cycle_change`."""
+        """Return `think` and `Outputs.cycle_change`."""
         return self.think(states, inputs, puzzle_rows), None
 
     def logits(self, states: States) -> Float[Array, "B S V"]:
-        """Of the cells, in the compute dtype."""
+        """Return the logits of the cells, in the compute dtype."""
         raise NotImplementedError
 
     def q_logits(self, states: States) -> Float[Array, "B 2"]:
-        """Halt and continue, float32."""
+        """Return the halt and continue logits, float32."""
         raise NotImplementedError
 
     def halt_margin(self, q_logits: Float[Array, "B 2"]) -> Float[Array, " B"]:
-        """Above 0 where a slot is sure of its answer."""
+        """Return the halting margin: above 0 where a slot is confident of its answer."""
         return q_logits[:, 0] - q_logits[:, 1] if self.halts_against_continue else q_logits[:, 0]
 
     def flops(self) -> Flops | None:
-        """Operations of one example in one supervision step; None: unknown, and then runs have none."""
+        """Return the operations of one example in one supervision step; None if unknown (runs then have no FLOPs)."""
         return None
 
     def __call__(
         self, states: States, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None
     ) -> Outputs:
-        """One supervision step and its answers."""
+        """Take one supervision step and compute its answers."""
         states, change = self.think_from(states, inputs, puzzle_rows)
         return Outputs(states, self.logits(states), self.q_logits(states), change)
 
 
 def table_rows(num_identifiers: int) -> int:
-    """R: rows of the puzzle-embedding table for this many identifiers, padding included."""
+    """Return R: rows of the puzzle-embedding table for this many identifiers, padding included."""
     return -(-num_identifiers // TABLE_ROWS_MULTIPLE) * TABLE_ROWS_MULTIPLE
 
 
 def split(network: Network) -> tuple[nnx.GraphDef, Tree, Tree, Any]:
-    """A network's definition, trained parameters, fixed latents and puzzle table (or None)."""
+    """Return a network's definition, trained parameters, fixed latents and puzzle table (or None)."""
     definition, params, fixed, table = nnx.split(network, nnx.Param, FixedLatent, PuzzleTable)
     table = nnx.to_pure_dict(table).get("puzzle_table")
     return definition, nnx.to_pure_dict(params), nnx.to_pure_dict(fixed), table

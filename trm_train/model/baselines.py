@@ -1,6 +1,6 @@
-"""The networks that TRM is compared with: HRM, a single state, and a plain transformer.
+"""Networks that TRM is compared with: HRM, a single state, and a plain transformer.
 
-They have TRM's embedding, blocks, heads, carry and halting. Source: the TRM paper, its published code, and the HRM
+They share TRM's embedding, blocks, heads, carry and halting. Source: the TRM paper, its published code, and the HRM
 paper (arXiv 2506.21734).
 """
 

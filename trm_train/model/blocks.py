@@ -1,4 +1,4 @@
-"""Shared by networks of blocks: embedding, one or two levels, two heads and initial states.
+"""Base of networks made of blocks: embedding, one or two levels, two heads and initial states.
 
 Source: the TRM paper and its published code.
 """
@@ -26,10 +26,10 @@ class BlockNetwork(Network):
     """Levels of blocks between an embedding and two heads that read one state, the answer.
 
     Args:
-        config: Of the model.
-        spec: Of the dataset.
+        config: Configuration of the model.
+        spec: Input sizes of the dataset.
         levels: Attribute names of the levels.
-        initial: Attribute names of the initial vectors [D], one for each state or more.
+        initial: Attribute names of the initial vectors [D], at least one for each state.
         rngs: Streams `params` and `latents`.
     """
 
@@ -72,7 +72,7 @@ class BlockNetwork(Network):
             self.puzzle_table = PuzzleTable(jnp.zeros((rows, config.puzzle_width), jnp.float32))
 
     def everywhere(self, initial: FixedLatent, slots: int) -> Float[Array, "B L D"]:
-        """An initial vector at every position of every slot, in the compute dtype."""
+        """Return an initial vector at every position of every slot, in the compute dtype."""
         vector = initial[...].astype(self.dtype)
         return jnp.broadcast_to(vector[None, None], (slots, self.length, vector.shape[0]))
 
@@ -86,10 +86,10 @@ class BlockNetwork(Network):
         return self.q_head(states[self.answer][:, 0])
 
     def count(self, level: Level, *, updates: int, with_gradient: int) -> Flops | None:
-        """Operations of a supervision step from its number of updates by levels like this one.
+        """Return the operations of a supervision step, from its number of updates by levels like this one.
 
         Returns:
-            None where a block of the level does not count its own. The halting head is small and left out.
+            None if a block of the level does not count its operations. The halting head is small and left out.
         """
         update = level.flops(self.length)
         if update is None:

@@ -1,7 +1,7 @@
 """Embedding of tokens and puzzle rows into the injected input e [B, L, D].
 
-The puzzle-embedding table itself is no part of this module: the training step looks rows up in it and hands
-them in, because their gradient is summed per row, not held as a dense table.
+The puzzle-embedding table is not part of this module: the training step looks up its rows and passes them in, because
+their gradient is summed per row instead of stored as a dense table.
 Source: the TRM paper and its published code.
 """
 
@@ -23,10 +23,10 @@ POSITION_SCALE = math.sqrt(0.5)
 
 @jax.custom_vjp
 def look_up_tokens(table: Float[Array, "V D"], tokens: Int[Array, "B S"]) -> Float[Array, "B S D"]:
-    """Rows of a small table, with a matrix product as its derivative.
+    """Look up rows of a small table; the derivative is a matrix product.
 
-    The derivative of a lookup is a scatter: on a GPU all cells of a batch add to the same dozen rows one after the
-    other, which took 28% of a training step (H200, batch 768).
+    The derivative of a plain lookup is a scatter. On a GPU, all cells of a batch then add to the same dozen rows one
+    after another, which took 28% of a training step (H200, batch 768).
     """
     return table[tokens]
 
@@ -46,7 +46,7 @@ look_up_tokens.defvjp(_look_up_forward, _look_up_backward)
 
 
 class InputEmbedding(nnx.Module):
-    """Puzzle positions and token embeddings, with learned positions if asked for, scaled by sqrt(D)."""
+    """Puzzle positions and token embeddings, with learned positions if configured, scaled by sqrt(D)."""
 
     def __init__(
         self, config: NetworkConfig, cells: int, vocabulary: int, *, learned_positions: bool, rngs: nnx.Rngs
@@ -64,7 +64,7 @@ class InputEmbedding(nnx.Module):
     def __call__(
         self, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None
     ) -> Float[Array, "B L D"]:
-        """e, in the compute dtype; rows are None where the model has no puzzle positions."""
+        """Return e in the compute dtype; `puzzle_rows` is None for a model without puzzle positions."""
         table = self.tokens[...].astype(self.dtype)
         x = table[inputs] if self.scatters else look_up_tokens(table, inputs)
         if puzzle_rows is not None:
@@ -74,7 +74,7 @@ class InputEmbedding(nnx.Module):
         return x * math.sqrt(self.width)
 
     def _puzzle(self, rows: Float[Array, "B N"]) -> Float[Array, "B P D"]:
-        """A row as P vectors of width D, padded with zeros behind its N numbers."""
+        """Return a row as P vectors of width D, padded with zeros after its N numbers."""
         padding = self.puzzle_positions * self.width - rows.shape[1]
         rows = jnp.pad(rows.astype(self.dtype), ((0, 0), (0, padding)))
         return rows.reshape(rows.shape[0], self.puzzle_positions, self.width)

@@ -28,27 +28,27 @@ CUT = 2.0
 
 
 def _sd_after_cut(cut: float) -> float:
-    """Standard deviation of a standard normal restricted to [-cut, cut]."""
+    """Return the standard deviation of a standard normal restricted to [-cut, cut]."""
     density = math.exp(-0.5 * cut * cut) / math.sqrt(2.0 * math.pi)
     mass = math.erf(cut / math.sqrt(2.0))
     return math.sqrt(1.0 - 2.0 * cut * density / mass)
 
 
 def truncated_normal(key: jax.Array, shape: Sequence[int], sd: float) -> Float[Array, ...]:
-    """Normal draws cut at 2 sd and rescaled so that the result has standard deviation `sd`."""
+    """Return normal draws cut at 2 sd and rescaled so that the result has standard deviation `sd`."""
     draws = jax.random.truncated_normal(key, -CUT, CUT, tuple(shape), jnp.float32)
     return draws * (sd / _sd_after_cut(CUT))
 
 
 def rms_norm(x: Float[Array, ...], axis: int = -1) -> Float[Array, ...]:
-    """Divides by the root mean square over `axis`, in float32; no learned scale."""
+    """Divide by the root mean square over `axis`, in float32; no learned scale."""
     x_f32 = x.astype(jnp.float32)
     mean_square = jnp.mean(jnp.square(x_f32), axis=axis, keepdims=True)
     return (x_f32 * lax.rsqrt(mean_square + RMS_EPSILON)).astype(x.dtype)
 
 
 def product(x: Float[Array, ...], kernel: Float[Array, "I O"], axis: int) -> Float[Array, ...]:
-    """Maps one axis of x from width I to width O: the first (0), the last (-1), or the middle one of three (1)."""
+    """Map one axis of x from width I to width O: the first (0), the last (-1), or the middle one of three (1)."""
     if axis == 0:
         return lax.dot_general(kernel, x, (((0,), (0,)), ((), ())))
     if axis == 1:
@@ -58,10 +58,10 @@ def product(x: Float[Array, ...], kernel: Float[Array, "I O"], axis: int) -> Flo
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(2,))
 def product_for_cpu(x: Float[Array, ...], kernel: Float[Array, "I O"], axis: int) -> Float[Array, ...]:
-    """`product` over the first or the last axis, with its derivative written out for CPUs.
+    """Return `product` over the first or the last axis, with a hand-written derivative for CPUs.
 
-    Every product of the derivative is one matrix product over the memory as it is. Left to itself, the derivative of
-    a product is a product and a transpose, and XLA on CPU then transposes the larger operand (measured: half of the
+    Every product of the derivative is one matrix product that reads memory in order. The automatic derivative of a
+    product is a product and a transpose, and XLA on CPU then transposes the larger operand (measured: half of the
     backward pass over the token axis).
     """
     return product(x, kernel, axis)
@@ -78,8 +78,8 @@ def _linear_backward(axis: int, saved: tuple[Array, Array], dy: Array) -> tuple[
         flat_x, flat_dy = x.reshape(x.shape[0], -1), dy.reshape(dy.shape[0], -1)
         return dx, lax.dot_general(flat_x, flat_dy, (((1,), (1,)), ((), ())))
     dx = lax.dot_general(dy, kernel, (((dy.ndim - 1,), (1,)), ((), ())))
-    # Not flattened, since a batch that is split over devices is the inner one of the leading axes; the first
-    # operand is then copied by the compiler, so it is the narrower one.
+    # Not flattened, because a batch split over devices is the inner one of the leading axes. The compiler copies the
+    # first operand, so the narrower one comes first.
     others = tuple(range(x.ndim - 1))
     contract = ((others, others), ((), ()))
     if kernel.shape[0] <= kernel.shape[1]:
@@ -98,19 +98,19 @@ class Linear(nnx.Module):
         self.kernel = nnx.Param(truncated_normal(rngs.params(), (fan_in, fan_out), fan_in**-0.5))
 
     def __call__(self, x: Float[Array, ...]) -> Float[Array, ...]:
-        """In the dtype of x."""
+        """Return the product, in the dtype of x."""
         multiply = product_for_cpu if self.written_derivative else product
         return multiply(x, self.kernel[...].astype(x.dtype), self.axis)
 
     def flops(self, rows: int) -> float:
-        """Operations of this many rows."""
+        """Return the operations for this many rows."""
         fan_in, fan_out = self.kernel.shape
         return 2.0 * rows * fan_in * fan_out
 
 
 @functools.partial(jax.checkpoint, static_argnums=1)
 def gated(gate_up: Float[Array, ...], axis: int) -> Float[Array, ...]:
-    """silu(gate) * up of the two halves; intermediates are recomputed in the backward pass, not stored."""
+    """Return silu(gate) * up of the two halves; intermediates are recomputed in the backward pass, not stored."""
     gate, up = jnp.split(gate_up, 2, axis=axis)
     return jax.nn.silu(gate) * up
 
@@ -118,7 +118,7 @@ def gated(gate_up: Float[Array, ...], axis: int) -> Float[Array, ...]:
 class SwiGLU(nnx.Module):
     """down(silu(gate) * up) over one axis; gate and up are one matrix, gate first.
 
-    With `two_products` the matrix is split at use: a product for each half, instead of one product whose result is
+    With `two_products` the matrix is split at use: one product for each half, instead of one product whose result is
     split. The parameters are the same.
     """
 
@@ -129,7 +129,7 @@ class SwiGLU(nnx.Module):
         self.down = Linear(inner, width, axis=axis, rngs=rngs)
 
     def __call__(self, x: Float[Array, ...]) -> Float[Array, ...]:
-        """Any other axes pass through."""
+        """Apply to the configured axis; other axes are batch axes."""
         if self.two_products:
             halves = jnp.split(self.gate_up.kernel[...].astype(x.dtype), 2, axis=1)
             gate, up = (product(x, kernel, self.axis) for kernel in halves)
@@ -137,18 +137,18 @@ class SwiGLU(nnx.Module):
         return self.down(gated(self.gate_up(x), self.axis))
 
     def flops(self, rows: int) -> float:
-        """Operations of this many rows."""
+        """Return the operations for this many rows."""
         return self.gate_up.flops(rows) + self.down.flops(rows)
 
 
 class HaltHead(nnx.Module):
-    """Halting logits, halt and continue, from the state at one position; weights start at zero."""
+    """Halting logits (halt, continue) from the state at one position; weights start at zero."""
 
     def __init__(self, width: int):
         self.kernel = nnx.Param(jnp.zeros((width, 2), jnp.float32))
         self.bias = nnx.Param(jnp.full((2,), HALT_BIAS, jnp.float32))
 
     def __call__(self, z: Float[Array, "B D"]) -> Float[Array, "B 2"]:
-        """In float32, computed in the dtype of z."""
+        """Return float32 logits, computed in the dtype of z."""
         logits = jnp.dot(z, self.kernel[...].astype(z.dtype)) + self.bias[...].astype(z.dtype)[None]
         return logits.astype(jnp.float32)

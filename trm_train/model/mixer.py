@@ -2,9 +2,9 @@
 
 A level computes in the layout that suits its mixer and the platform: [B, L, D] for attention; for `mlp_t` on a CPU
 [L, B, D], where both products of a block are single matrix products over contiguous memory and nothing is transposed
-between blocks. `Level.pack` and `Level.unpack` go between [B, L, D] and that layout; the recursion stays packed for a
-whole supervision step. Another package adds a block by the entry point `trm_train.mixers`; without a
-method `flops` its runs have no FLOPs.
+between blocks. `Level.pack` and `Level.unpack` convert between [B, L, D] and that layout; the recursion stays packed
+for a whole supervision step. Other packages add blocks through the entry point `trm_train.mixers`; if a block has no
+method `flops`, its runs have no FLOPs.
 Source: the TRM paper and its published code.
 """
 
@@ -36,19 +36,19 @@ class AttentionBlock(nnx.Module):
         self.mlp = SwiGLU(config.hidden_size, config.expansion, rngs=rngs)
 
     def __call__(self, x: Float[Array, "B L D"]) -> Float[Array, "B L D"]:
-        """The state after attention between its positions and a SwiGLU in each."""
+        """Return the state after attention between positions and a SwiGLU at each position."""
         x = rms_norm(x + self.attention(x))
         return rms_norm(x + self.mlp(x))
 
     def flops(self, length: int) -> float:
-        """Operations of one example with this many positions."""
+        """Return the operations of one example with this many positions."""
         return self.attention.flops(length) + self.mlp.flops(length)
 
 
 class TokenMlpBlock(nnx.Module):
-    """The same with a SwiGLU over the positions in place of attention; its norm is over positions too.
+    """As `AttentionBlock`, with a SwiGLU over the positions instead of attention; its norm is over positions too.
 
-    Positions are the axis `token_mlp.axis`: the first, or the second (`platform.py`).
+    Positions are on the axis `token_mlp.axis`: the first, or the second (`platform.py`).
     """
 
     positions_first = True
@@ -58,17 +58,17 @@ class TokenMlpBlock(nnx.Module):
         self.mlp = SwiGLU(config.hidden_size, config.expansion, rngs=rngs)
 
     def __call__(self, x: Float[Array, ...]) -> Float[Array, ...]:
-        """The state after a SwiGLU over its positions and one in each; [L, B, D] or [B, L, D]."""
+        """Return the state after a SwiGLU over its positions and one at each; [L, B, D] or [B, L, D]."""
         x = rms_norm(x + self.token_mlp(x), axis=self.token_mlp.axis)
         return rms_norm(x + self.mlp(x))
 
     def flops(self, length: int) -> float:
-        """Operations of one example with this many positions; the token SwiGLU acts on every column of the width."""
+        """Return the operations of one example with this many positions; the token SwiGLU acts on every column."""
         return self.token_mlp.flops(self.mlp.width) + self.mlp.flops(length)
 
 
 class WindowBlock(AttentionBlock):
-    """An attention block whose cells attend to the cells near them and to the puzzle positions (`window.py`)."""
+    """An attention block whose cells attend to nearby cells and to the puzzle positions (`window.py`)."""
 
     needs_grid = True
 
@@ -116,14 +116,14 @@ class Level(nnx.Module):
             setattr(self, f"block_{i}", block(config, length, **of_grid, rngs=rngs))
 
     def __call__(self, z: Float[Array, ...], injection: Float[Array, ...]) -> Float[Array, ...]:
-        """Packed in, packed out."""
+        """Return the new state; input and output are packed."""
         x = z + injection
         for i in range(self.num_layers):
             x = getattr(self, f"block_{i}")(x)
         return x
 
     def flops(self, length: int) -> float | None:
-        """Operations of one example with this many positions; None where a block does not say its own."""
+        """Return the operations of one example with this many positions; None if a block does not count them."""
         total = 0.0
         for i in range(self.num_layers):
             of_block = getattr(getattr(self, f"block_{i}"), "flops", None)
@@ -133,9 +133,9 @@ class Level(nnx.Module):
         return total
 
     def pack(self, x: Float[Array, "B L D"]) -> Float[Array, ...]:
-        """From [B, L, D] to the layout the blocks compute in."""
+        """Convert [B, L, D] to the layout that the blocks compute in."""
         return jnp.swapaxes(x, 0, 1) if self.positions_first else x
 
     def unpack(self, x: Float[Array, ...]) -> Float[Array, "B L D"]:
-        """From the layout the blocks compute in to [B, L, D]."""
+        """Convert the layout that the blocks compute in to [B, L, D]."""
         return jnp.swapaxes(x, 0, 1) if self.positions_first else x

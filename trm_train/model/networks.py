@@ -1,6 +1,6 @@
-"""The network of each architecture: `config/model.py` has their options under the same names.
+"""The network of each architecture; `config/model.py` has their options under the same names.
 
-Another package adds a network by the entry point `trm_train.networks`: a subclass of `Network` whose attribute
+Other packages add networks through the entry point `trm_train.networks`: a subclass of `Network` whose attribute
 `options` is its configuration class, a subclass of `NetworkConfig`.
 """
 
@@ -27,12 +27,12 @@ NETWORKS: dict[str, Callable[..., Network]] = {
 
 
 def make_network(config: NetworkConfig, spec: InputSpec, *, rngs: nnx.Rngs) -> Network:
-    """A network with freshly drawn parameters.
+    """Return a network with newly drawn parameters.
 
     Args:
-        config: Of the model.
-        spec: Of the dataset.
-        rngs: With the streams `params` and `latents`.
+        config: Configuration of the model.
+        spec: Input sizes of the dataset.
+        rngs: Random streams `params` and `latents`.
     """
     config.check()
     name = config.architecture

@@ -1,6 +1,6 @@
-"""The form of the network's modules that is fastest on each platform; parameters and results are the same.
+"""The fastest implementation of the network's modules on each platform; parameters and results are the same.
 
-docs/performance.md has what each form gave.
+docs/performance.md has the measured effect of each.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from trm_train.model.mixer import Level, TokenMlpBlock
 
 @dataclass(frozen=True)
 class Form:
-    """How the modules of a network compute.
+    """Implementation of a network's modules.
 
     Attributes:
-        positions_axis: Of the blocks of `mlp_t`: 0 computes in [L, B, D], 1 in [B, L, D].
-        two_products: Gate and up of a SwiGLU are two products.
-        written_derivative: The derivative of a product is written out (`product_for_cpu`).
-        scatters: The derivative of the token embedding is a scatter, else a product (`look_up_tokens`).
-        attention: Kernel of attention where it applies: written out, splash attention, cuDNN's fused attention.
+        positions_axis: For the blocks of `mlp_t`: 0 computes in [L, B, D], 1 in [B, L, D].
+        two_products: Whether gate and up of a SwiGLU are two products.
+        written_derivative: Whether the derivative of a product is hand-written (`product_for_cpu`).
+        scatters: Whether the derivative of the token embedding is a scatter, or else a product (`look_up_tokens`).
+        attention: Kernel of attention where it applies: written out, splash attention, or cuDNN's fused attention.
     """
 
     positions_axis: Literal[0, 1]
@@ -46,14 +46,14 @@ FORMS = {
 
 
 def platform_of(mesh: Mesh | None) -> str:
-    """The platform of a mesh's devices, without one of this process's devices: a key of `FORMS`."""
+    """Return the platform of a mesh's devices (None: of this process's devices), a key of `FORMS`."""
     name = jax.default_backend() if mesh is None else mesh.devices.flat[0].platform
     name = {"gpu": "cuda"}.get(name, name)
     return name if name in FORMS else "cpu"
 
 
 def compute_on(network: nnx.Module, platform: str) -> None:
-    """Give every module of a network its form for a platform."""
+    """Switch every module of a network to its implementation for a platform."""
     form = FORMS[platform]
     for _, module in nnx.iter_modules(network):
         if isinstance(module, Linear):

@@ -1,7 +1,7 @@
-"""Published parameter names and layouts, to ours and back.
+"""Converts published parameter names and layouts to ours, and back.
 
-Published matrices are [out, in] and ours [in, out]; embeddings and vectors are the same. Names may carry
-the prefix `model.` or `_orig_mod.model.` (a compiled model). Input and output: dicts of numpy arrays.
+Published matrices are [out, in] and ours [in, out]; embeddings and vectors are the same. Names may have the prefix
+`model.` or `_orig_mod.model.` (a compiled model). Input and output are dicts of numpy arrays.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Path = tuple[str, ...]
 
 
 def has_published_names(config: NetworkConfig) -> bool:
-    """Whether the published code has a network like this one."""
+    """Return whether the published code has a network like this one."""
     if not isinstance(config, BlocksConfig) or config.mixer not in ("mlp_t", "attention"):
         return False
     return not getattr(config, "multi_scale", False)
 
 
 def level_names(config: BlocksConfig) -> dict[str, str]:
-    """Published names of the levels, and ours."""
+    """Return our names of the levels, by published name."""
     if isinstance(config, TransformerConfig):
         return {"inner.H_level": "level"}
     levels = {"inner.L_level": "level"}
@@ -38,7 +38,7 @@ def level_names(config: BlocksConfig) -> dict[str, str]:
 
 
 def fixed_names(config: BlocksConfig) -> dict[str, str]:
-    """Published names of the initial states, and ours."""
+    """Return our names of the initial states, by published name."""
     names = {"inner.H_init": "h_init", "inner.L_init": "l_init"}
     if isinstance(config, SingleZConfig):
         del names["inner.H_init"]
@@ -48,7 +48,7 @@ def fixed_names(config: BlocksConfig) -> dict[str, str]:
 
 
 def parameter_names(config: BlocksConfig) -> Iterator[tuple[str, Path, bool]]:
-    """Every trained parameter: published name, path in our tree, whether the matrix is transposed."""
+    """Yield every trained parameter: published name, path in our tree, whether the matrix is transposed."""
     yield "inner.embed_tokens.embedding_weight", ("embedding", "tokens"), False
     if config.pos_encodings == "learned":
         yield "inner.embed_pos.embedding_weight", ("embedding", "positions"), False
@@ -69,7 +69,7 @@ def parameter_names(config: BlocksConfig) -> Iterator[tuple[str, Path, bool]]:
 
 
 def without_prefix(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The same tensors under names that start with `inner.`."""
+    """Return the tensors without prefix: names start with `inner.`."""
     bare = {}
     for name, tensor in tensors.items():
         prefix = next((p for p in PREFIXES if name.startswith(p)), "")
@@ -80,7 +80,7 @@ def without_prefix(tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 def published_shapes(
     config: BlocksConfig, params: Mapping[str, Any], fixed: Mapping[str, Any]
 ) -> dict[str, tuple[int, ...]]:
-    """Shapes of the published tensors but the puzzle table, from trees of ours (arrays or their shapes)."""
+    """Return the shapes of the published tensors except the puzzle table, from our trees (arrays or their shapes)."""
     shapes: dict[str, tuple[int, ...]] = {}
     for name, path, transposed in parameter_names(config):
         node: Any = params
@@ -96,13 +96,13 @@ def published_problems(
     fixed: Mapping[str, Any],
     tensors: Mapping[str, np.ndarray],
 ) -> list[str]:
-    """What of a published state does not fit a network, one line each; the table may have any number of rows.
+    """Return the problems of a published state for a network, one per line; the table may have any number of rows.
 
     Args:
-        config: The network.
+        config: Configuration of the network.
         params: Tree of its parameters, or their shapes.
         fixed: Tree of its initial states, or their shapes.
-        tensors: By published name, with or without a prefix.
+        tensors: Tensors by published name, with or without a prefix.
     """
     found = without_prefix(tensors)
     shapes = published_shapes(config, params, fixed)
@@ -124,7 +124,7 @@ def published_problems(
 
 
 def params_from_published(config: BlocksConfig, tensors: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """The tree of trained parameters, float32."""
+    """Return the tree of trained parameters, float32."""
     tree: dict[str, Any] = {}
     for name, path, transposed in parameter_names(config):
         if name not in tensors:
@@ -152,7 +152,7 @@ def params_to_published(config: BlocksConfig, params: Mapping[str, Any]) -> dict
 def weights_from_published(
     config: BlocksConfig, spec: InputSpec, tensors: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, Any], dict[str, np.ndarray], np.ndarray | None]:
-    """Parameters, fixed latents and the (padded) puzzle table from a published state."""
+    """Return parameters, fixed latents and the (padded) puzzle table of a published state."""
     tensors = without_prefix(tensors)
     expected = {name for name, _, _ in parameter_names(config)} | set(fixed_names(config))
     if config.puzzle_width > 0:
@@ -183,7 +183,7 @@ def weights_to_published(
     fixed: Mapping[str, Any],
     puzzle_table: Any,
 ) -> dict[str, np.ndarray]:
-    """Inverse of `weights_from_published`, without a prefix and without the padding of the table."""
+    """Inverse of `weights_from_published`; the result has no prefix, and no padding of the table."""
     tensors = params_to_published(config, params)
     tensors |= {name: np.asarray(fixed[ours]) for name, ours in fixed_names(config).items()}
     if puzzle_table is not None:

@@ -1,8 +1,8 @@
 """One supervision step of the recursion, as a pure function of levels and packed states.
 
-`h_cycles` times: `l_cycles` updates of z_L, then one of z_H. One level, or one for each state, makes the updates. Only
-the last cycle carries gradient, or only the last update of each state (the one-step gradient): the updates before run
-on a copy of the levels and of the input without gradient, so that differentiating a step costs nothing for them.
+`h_cycles` times: `l_cycles` updates of z_L, then one of z_H. One level, or one for each state, computes the updates.
+Only the last cycle has gradient, or only the last update of each state (the one-step gradient). Earlier updates use a
+copy of the levels and of the input without gradient, so differentiating a step costs nothing for them.
 Source: the TRM paper and its published code; the HRM paper (arXiv 2506.21734) for the one-step gradient.
 """
 
@@ -25,7 +25,7 @@ LevelFunction = Callable[[State, State], State]
 
 
 class Levels(NamedTuple):
-    """The functions f(z, injection) that update the states; with one network both are the same."""
+    """Functions f(z, injection) that update the states; with one network both are the same."""
 
     low: Any
     """Updates z_L."""
@@ -34,25 +34,25 @@ class Levels(NamedTuple):
 
 
 def total(z_l: Latents) -> State:
-    """What an update reads of the latents: their sum."""
+    """Return the input that an update takes from the latents: their sum."""
     return functools.reduce(jnp.add, z_l)
 
 
 def low_updates(level: LevelFunction, z_h: State, z_l: Latents, e: State, count: int) -> Latents:
-    """`count` updates of z_L from z_H and the input; of several states, each update replaces the oldest."""
+    """Apply `count` updates of z_L from z_H and the input; with several states, each update replaces the oldest."""
     for _ in range(count):
         z_l = (*z_l[1:], level(total(z_l), z_h + e))
     return z_l
 
 
 def cycle(levels: Levels, z_h: State, z_l: Latents, e: State, l_cycles: int) -> tuple[State, Latents]:
-    """`l_cycles` updates of z_L, each from z_H and the input; then one update of z_H from z_L."""
+    """Apply `l_cycles` updates of z_L, each from z_H and the input, then one update of z_H from z_L."""
     z_l = low_updates(levels.low, z_h, z_l, e, l_cycles)
     return levels.high(z_h, total(z_l)), z_l
 
 
 def without_gradient(module: nnx.Module) -> nnx.Module:
-    """The same module with its parameters cut from differentiation."""
+    """Return a copy of a module whose parameters have no gradient."""
     definition, parameters = nnx.split(module)
     return nnx.merge(definition, jax.tree.map(lax.stop_gradient, parameters))
 
@@ -68,17 +68,17 @@ def recurse(
     one_step: bool = False,
     recomputes: bool = False,
 ) -> tuple[State, Latents, State]:
-    """One supervision step on packed states.
+    """Take one supervision step on packed states.
 
     Args:
-        levels: What updates the states.
+        levels: Functions that update the states.
         z_h: Answer state.
         z_l: Latent states.
         e: Embedded input.
-        h_cycles: Updates of z_H; gradient flows through the last one only.
-        l_cycles: Updates of z_L for each update of z_H.
-        one_step: Gradient flows through the last update of z_L and of z_H only, not through the whole last cycle.
-        recomputes: Keep only the states between levels for the backward pass, which computes the rest again.
+        h_cycles: Number of updates of z_H; gradient flows only through the last one.
+        l_cycles: Number of updates of z_L for each update of z_H.
+        one_step: Gradient flows only through the last update of z_L and of z_H, instead of the whole last cycle.
+        recomputes: Keep only the states between levels for the backward pass, and recompute the rest.
 
     Returns:
         The new z_H and z_L, and the z_H before the last cycle, without gradient.
@@ -102,7 +102,7 @@ def recurse(
 
 
 def mean_squared_change(before: State, after: Float[Array, "B L D"]) -> Float[Array, " B"]:
-    """Over positions and width, for each slot, in float32."""
+    """Return the mean over positions and width for each slot, in float32."""
     difference = after.astype(jnp.float32) - before.astype(jnp.float32)
     return jnp.mean(jnp.square(difference), axis=(1, 2))
 
@@ -110,10 +110,10 @@ def mean_squared_change(before: State, after: Float[Array, "B L D"]) -> Float[Ar
 def _recomputing_cycle(
     levels: Levels, z_h: State, z_l: Latents, e: State, l_cycles: int
 ) -> tuple[State, Latents]:
-    """`cycle`, of which differentiation keeps only the states between levels.
+    """As `cycle`, but the backward pass keeps only the states between levels.
 
-    A loop and not a sequence: of a sequence compilers may find (measured: XLA on CPU) that what is computed again was
-    computed before, and keep it all the same.
+    This is a loop, because in a plain sequence a compiler (measured: XLA on CPU) may detect that a recomputed value
+    was computed before, and keep it after all.
     """
     low, high = map(recomputing, levels)
 
@@ -125,7 +125,7 @@ def _recomputing_cycle(
 
 
 def recomputing(level: nnx.Module) -> LevelFunction:
-    """The same level; differentiation keeps its arguments only and computes what is inside again."""
+    """Return a level whose backward pass keeps only its arguments and recomputes the rest."""
     definition, parameters = nnx.split(level)
     apply = jax.checkpoint(lambda parameters, z, injection: nnx.merge(definition, parameters)(z, injection))
     return functools.partial(apply, parameters)

@@ -1,4 +1,4 @@
-"""The Tiny Recursive Model and its variants: two states, and one network of blocks or one for each state.
+"""The Tiny Recursive Model and its variants: two states, with one shared network of blocks or one for each state.
 
 Source: the TRM paper and its published code.
 """
@@ -19,8 +19,8 @@ from trm_train.model.recursion import Levels, mean_squared_change, recurse
 class TRM(BlockNetwork):
     """States: `z_h` (answer) and `z_l` (latent), [B, L, D]; multi-scale has `z_l_0`, `z_l_1`, ... for `z_l`.
 
-    With two networks `level` updates z_L and `high_level` z_H. Multi-scale: update k of a cycle replaces the k-th z_L
-    by f(sum of all z_L, z_H + e), and z_H reads the sum; each starts from a vector of its own.
+    With two networks, `level` updates z_L and `high_level` updates z_H. Multi-scale: update k of a cycle replaces the
+    k-th z_L by f(sum of all z_L, z_H + e), and z_H reads the sum; each z_L has its own initial vector.
     """
 
     answer = "z_h"

@@ -1,9 +1,9 @@
-"""Attention of grid cells to the cells near them: linear in the number of cells, where full attention is quadratic.
+"""Attention of grid cells to nearby cells: linear in the number of cells, while full attention is quadratic.
 
 A cell attends to the cells within Chebyshev distance R (a square of 2R + 1 cells a side, cut at the edges of the grid)
-and to all puzzle positions; a puzzle position attends to every position. It is `Attention` with a mask, and has its
-parameters, but the products that the mask would discard are not computed: keys and values are shifted over the grid,
-one neighbour at a time.
+and to all puzzle positions; a puzzle position attends to every position. The result and the parameters are those of
+`Attention` with a mask, but products that the mask would discard are not computed: keys and values are shifted over the
+grid, one neighbour at a time.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from trm_train.model.attention import Attention
 
 
 class WindowAttention(Attention):
-    """Attention within a window of the grid, and with the puzzle positions.
+    """Attention of cells to a window of the grid and to the puzzle positions.
 
     Args:
-        width: D.
-        num_heads: H.
-        rope: Whether queries and keys are turned by their position.
-        puzzle_positions: P positions in front of the cells.
-        grid: Rows and columns; row by row they are the positions behind the P.
-        distance: R.
+        width: Width D.
+        num_heads: Number of heads H.
+        rope: Whether to rotate queries and keys by their position.
+        puzzle_positions: Number P of positions before the cells.
+        grid: Rows and columns; the cells follow the P positions, row by row.
+        distance: Distance R.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class WindowAttention(Attention):
         key: Float[Array, "B L H K"],
         value: Float[Array, "B L H K"],
     ) -> Float[Array, "B L H K"]:
-        """Scores, their softmax and the sum over neighbours are float32 whatever the compute dtype."""
+        """Return the attended values; scores, softmax and the sum over neighbours are float32 for any compute dtype."""
         p, scale = self.puzzle_positions, self.head_width**-0.5
         puzzle = super().mix(query[:, :p], key, value)
         cells, near = (self._on_grid(x[:, p:]) for x in (query, key))
@@ -75,7 +75,7 @@ class WindowAttention(Attention):
 
     @override
     def products(self, length: int) -> float:
-        """Pairs that are multiplied: cells with neighbours (zeros beyond an edge too), puzzle positions with all."""
+        """Return the number of multiplied pairs: cells and neighbours (also past an edge), puzzle positions and all."""
         p = self.puzzle_positions
         cells = length - p
         return cells * (len(self._shifts()) + p) + float(p * length)
@@ -84,21 +84,21 @@ class WindowAttention(Attention):
         return x.reshape(x.shape[0], *self.grid, *x.shape[2:])
 
     def _shifts(self) -> np.ndarray:
-        """Row and column of every neighbour [N, 2] in the grid with a margin."""
+        """Return row and column of every neighbour, [N, 2], in the padded grid."""
         down, right = self.reach
         return np.stack(
             np.meshgrid(np.arange(2 * down + 1), np.arange(2 * right + 1), indexing="ij"), -1
         ).reshape(-1, 2)
 
     def _inside(self) -> np.ndarray:
-        """Whether each neighbour of each cell is on the grid [N, R, C]."""
+        """Return whether each neighbour of each cell is on the grid, [N, R, C]."""
         rows, columns = self.grid
         down, right = (self._shifts()[:, i, None, None] - self.reach[i] for i in (0, 1))
         row, column = np.arange(rows)[None, :, None] + down, np.arange(columns)[None, None, :] + right
         return (row >= 0) & (row < rows) & (column >= 0) & (column < columns)
 
     def _shifted(self, padded: Float[Array, "B _ _ H K"], shift: Array) -> Float[Array, "B R C H K"]:
-        """The neighbour of every cell at one shift."""
+        """Return the neighbour of every cell at one shift."""
         sizes = (padded.shape[0], *self.grid, *padded.shape[3:])
         zero = jnp.zeros((), shift.dtype)
         return lax.dynamic_slice(padded, (zero, shift[0], shift[1], zero, zero), sizes)
@@ -108,10 +108,10 @@ class WindowAttention(Attention):
         return jnp.pad(x, ((0, 0), (down, down), (right, right), (0, 0), (0, 0)))
 
     def _scores(self, query: Array, key: Array) -> Float[Array, "N B R C H"]:
-        """Of every cell with each neighbour; -inf beyond the edges."""
+        """Return the score of every cell with each neighbour; -inf beyond the edges."""
         padded = self._padded(key)
 
-        @jax.checkpoint  # a shift is cheaper to compute again than to keep
+        @jax.checkpoint  # recomputing a shift is cheaper than storing it
         def of_shift(query: Array, padded: Array, shift: Array, inside: Array) -> Array:
             near = self._shifted(padded, shift)
             scores = jnp.einsum("brchk,brchk->brch", query, near, preferred_element_type=jnp.float32)
@@ -123,7 +123,7 @@ class WindowAttention(Attention):
         )
 
     def _sum(self, weights: Float[Array, "N B R C H"], value: Array) -> Float[Array, "B R C H K"]:
-        """Of the neighbours' values by their weights, float32."""
+        """Return the weighted sum of the neighbours' values, float32."""
 
         @partial(jax.checkpoint, prevent_cse=False)
         def weighted(padded: Array, shift: Array, weight: Array) -> Array:

@@ -22,7 +22,7 @@ MUON_RMS = 0.2
 
 
 def make_schedule(config: RunConfig) -> Callable[[Array], Array]:
-    """Factor of both learning rates at an optimizer step, counted from 1."""
+    """Return a function that gives the factor of both learning rates at an optimizer step, counted from 1."""
     return functools.partial(
         rate_factor,
         warmup_steps=config.optim.lr_warmup_steps,
@@ -33,9 +33,9 @@ def make_schedule(config: RunConfig) -> Callable[[Array], Array]:
 
 
 def make_optimizer(config: RunConfig) -> optax.GradientTransformation:
-    """The optimizer of everything the network trains; the puzzle embedding has `sign_sgd`.
+    """Return the optimizer of all network parameters; the puzzle embedding uses `sign_sgd`.
 
-    With float16 it takes gradients of a scaled loss, and its state is a `loss_scale.Scaled`.
+    With float16 it expects gradients of a scaled loss, and its state is a `loss_scale.Scaled`.
     """
     factor, optim = make_schedule(config), config.optim
 
@@ -50,7 +50,7 @@ def make_optimizer(config: RunConfig) -> optax.GradientTransformation:
 
 def _optimizer(optim: OptimizerConfig, rate: Callable[[Array], Array]) -> optax.GradientTransformation:
     def rate_after(taken: Any) -> Array:
-        return rate(jnp.asarray(taken) + 1)  # optax counts the steps before this one
+        return rate(jnp.asarray(taken) + 1)  # optax counts the steps already taken
 
     match optim:
         case OptimConfig():
@@ -82,7 +82,7 @@ def _optimizer(optim: OptimizerConfig, rate: Callable[[Array], Array]) -> optax.
 
 
 def _with_its_promotion(optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
-    """The same, also where mixing of types is an error: optax raises floats to the power of its int32 count."""
+    """Allow type promotion inside an optax optimizer, which raises floats to the power of its int32 count."""
 
     def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Any]:
         with jax.numpy_dtype_promotion("standard"):
@@ -103,13 +103,13 @@ class AdamATan2State(NamedTuple):
 def adam_atan2(
     learning_rate: Callable[[Array], Array], *, beta1: float, beta2: float, weight_decay: float
 ) -> optax.GradientTransformation:
-    """Makes the transformation.
+    """Return the AdamATan2 transformation.
 
     Args:
-        learning_rate: Rate at an optimizer step, counted from 1.
+        learning_rate: Learning rate at an optimizer step, counted from 1.
         beta1: Decay of the first moment.
         beta2: Decay of the second moment.
-        weight_decay: Decoupled; it acts on every parameter.
+        weight_decay: Decoupled weight decay; applies to every parameter.
     """
 
     def init(params: Any) -> AdamATan2State:
@@ -147,16 +147,17 @@ def sign_sgd(
     learning_rate: Float[Array, ""],
     weight_decay: float,
 ) -> Float[Array, "R N"]:
-    """The table after one step: row (1 - lr wd) - lr sign(sum of its slots' gradients).
+    """Return the table after one step: row (1 - lr wd) - lr sign(sum of its slots' gradients).
 
-    A sum of exactly zero still decays its row; rows of no slot do not change.
+    The gradient is given per slot; slots with the same identifier are summed first. Work and memory grow with the batch,
+    not with the table. A row whose sum is exactly zero still decays; rows without a slot do not change.
 
     Args:
-        table: The puzzle-embedding table.
-        slot_grads: Gradient of the loss with respect to the row each slot looked up.
-        identifiers: Of the slots' current examples.
-        learning_rate: At this step.
-        weight_decay: Times the learning rate, of the rows in this batch.
+        table: Puzzle-embedding table.
+        slot_grads: Gradient of the loss with respect to the row that each slot looked up.
+        identifiers: Identifiers of the slots' current examples.
+        learning_rate: Learning rate at this step.
+        weight_decay: Decay of the rows in this batch, multiplied by the learning rate.
     """
     slots, past_the_end = identifiers.shape[0], table.shape[0]
     rows, segment = jnp.unique(identifiers, return_inverse=True, size=slots, fill_value=past_the_end)

@@ -1,8 +1,8 @@
 """Loss scaling for float16, whose smallest numbers are larger than many gradients.
 
-The loss is multiplied by a scale before it is differentiated, and gradients are divided by it. A gradient that is
-not finite means that the scale was too large: the step is skipped and the scale is halved. After `GROWTH_STEPS` steps
-without such a gradient the scale is doubled.
+The loss is multiplied by a scale before differentiation, and the gradients are divided by it. A gradient that is not
+finite means that the scale was too large: the step is skipped and the scale is halved. After `GROWTH_STEPS` steps with
+finite gradients the scale is doubled.
 Source: Micikevicius et al., Mixed Precision Training (arXiv 1710.03740).
 """
 
@@ -36,12 +36,12 @@ class Scaled(NamedTuple):
 
 
 def scale_of(opt_state: Any) -> Float[Array, ""] | None:
-    """What the loss is multiplied by; None without scaling."""
+    """Return the factor of the loss; None without scaling."""
     return opt_state.scale if isinstance(opt_state, Scaled) else None
 
 
 def with_loss_scale(optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
-    """The same optimizer with a scale beside its state; `after_step` moves the scale."""
+    """Add a loss scale to the state of an optimizer; `after_step` updates the scale."""
 
     def init(params: Any) -> Scaled:
         return Scaled(
@@ -59,22 +59,22 @@ def with_loss_scale(optimizer: optax.GradientTransformation) -> optax.GradientTr
 
 
 def all_finite(tree: Any) -> Bool[Array, ""]:
-    """Whether every element is a finite number."""
+    """Return whether every element is finite."""
     return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)]))
 
 
 def chosen(take: Bool[Array, ""], new: Tree, old: Tree) -> Tree:
-    """The one or the other tree."""
+    """Return `new` if `take` is true, else `old`."""
     return jax.tree.map(lambda a, b: jnp.where(take, a, b), new, old)
 
 
 def after_step(opt_state: Scaled, before: Scaled, finite: Bool[Array, ""]) -> Scaled:
-    """The optimizer's state after a step whose gradients were all numbers, or not.
+    """Return the optimizer's state after a step, with the scale updated; a step with non-finite gradients is undone.
 
     Args:
-        opt_state: As the optimizer left it.
-        before: Before the step.
-        finite: Whether the step counts.
+        opt_state: State after the optimizer's update.
+        before: State before the step.
+        finite: Whether the gradients were finite.
     """
     good = jnp.where(finite, before.good_steps + 1, 0)
     grows = good >= GROWTH_STEPS
@@ -84,7 +84,7 @@ def after_step(opt_state: Scaled, before: Scaled, finite: Bool[Array, ""]) -> Sc
         good_steps=jnp.where(grows, 0, good),
         skipped=before.skipped + jnp.where(finite, 0, 1),
         inner=jax.tree.map(
-            # Counts continue, so that rates follow the steps of the run; moments stay.
+            # Counts always advance, so that rates follow the steps of the run; moments are kept on a skipped step.
             lambda new, old: new if jnp.issubdtype(new.dtype, jnp.integer) else jnp.where(finite, new, old),
             opt_state.inner,
             before.inner,

@@ -19,17 +19,17 @@ def rate_factor(
     min_ratio: float,
     schedule: LrSchedule = "cosine",
 ) -> Float[Array, ""]:
-    """Factor of the learning rate at an optimizer step.
+    """Return the factor of the learning rate at an optimizer step.
 
-    Linear warm-up from 0 (step 1 uses 1 / warmup_steps), then a decay to `min_ratio` at `total_steps`, where
-    it stays.
+    Linear warm-up from 0 (step 1 uses 1 / warmup_steps), then a decay to `min_ratio` at `total_steps`, constant
+    afterwards.
 
     Args:
-        step: The step being taken, from 1.
-        warmup_steps: 0 for none.
-        total_steps: Of the run.
-        min_ratio: 1.0 keeps the rate constant after the warm-up.
-        schedule: Shape of the decay: half a cosine, or a straight line.
+        step: Number of the step being taken, from 1.
+        warmup_steps: Length of the warm-up; 0 for none.
+        total_steps: Total steps of the run.
+        min_ratio: Final factor; 1.0 keeps the rate constant after the warm-up.
+        schedule: Shape of the decay: half a cosine, or linear.
     """
     t = step.astype(jnp.float32)
     warmup = jnp.minimum(t / max(warmup_steps, 1), 1.0)
@@ -42,7 +42,7 @@ def rate_factor(
 
 
 def value_at(value: Scheduled, step: Int[Array, ""], total_steps: int) -> float | Float[Array, ""]:
-    """A value at an optimizer step, counted from 1; a plain number stays one."""
+    """Return a scheduled value at an optimizer step, counted from 1; a plain number is constant."""
     if not isinstance(value, Linear):
         return float(value)
     progress = (step.astype(jnp.float32) - 1.0) / max(total_steps - 1, 1)

@@ -34,17 +34,17 @@ Condition = Literal["running", "done", "stopped", "stalled", "failed", "new", "u
 
 @dataclass(frozen=True)
 class RunOverview:
-    """A run as its folder shows it.
+    """Summary of a run, read from its folder.
 
     Attributes:
-        run: Its name.
-        folder: Where it lies.
-        record: What it is; None where that cannot be read.
-        status: How it went last; None before the first report.
-        condition: What that means now.
-        problem: Why it failed, or cannot be read.
-        workers: The processes that train it, where it runs and there are several.
-        differs: What of it is not as its experiment defines it; None where that is not known.
+        run: Name of the run.
+        folder: Folder of the run.
+        record: Record of the run; None if it cannot be read.
+        status: Last status; None before the first report.
+        condition: Present condition, derived from the status and the time.
+        problem: Reason for a failure, or for an unreadable record.
+        workers: Heartbeats of the processes, if several train it now.
+        differs: Differences from the experiment's present definition; None if unknown.
     """
 
     run: str
@@ -58,12 +58,12 @@ class RunOverview:
 
     @property
     def dataset(self) -> str:
-        """What it learns from; empty where that cannot be read."""
+        """Name of the training dataset; empty if the record cannot be read."""
         return "" if self.record is None else self.record.config.data.label
 
     @property
     def seconds_left(self) -> float | None:
-        """Time to the last step at the speed of late; None where nothing tells (s)."""
+        """Estimated time to the last step at the recent speed (s); None if unknown."""
         if self.record is None or self.status is None or not self.status.examples_per_s:
             return None
         left = (self.status.total_steps - self.status.step) * self.record.config.data.global_batch_size
@@ -71,7 +71,7 @@ class RunOverview:
 
 
 def overview(layout: Layout) -> list[RunOverview]:
-    """All runs under a root, in the order of their folders."""
+    """Return all runs under a root, in the order of their folders."""
     found = read_records(layout)
     statuses = layout.store.each(read_status, [folder for folder, _ in found])
     now = datetime.now(UTC)
@@ -91,7 +91,7 @@ def overview(layout: Layout) -> list[RunOverview]:
 
 
 def overview_of(folder: Folder) -> RunOverview:
-    """One run."""
+    """Return the overview of one run."""
     record: RunRecord | ConfigError
     try:
         record = read_record(folder)
@@ -115,7 +115,7 @@ def _overview(
 
 
 def condition(status: Status | None, total_steps: int, now: datetime) -> Condition:
-    """What a status means at a time."""
+    """Return the condition that a status means at a given time."""
     if status is None:
         return "new"
     if status.state == "finished":
@@ -129,12 +129,12 @@ def condition(status: Status | None, total_steps: int, now: datetime) -> Conditi
 def choose_runs(
     found: list[RunOverview], patterns: Sequence[str], *, aliases: bool = False
 ) -> list[RunOverview]:
-    """Those that patterns name: runs or experiments, or globs; all without any.
+    """Return the runs whose run or experiment name matches a pattern; all runs if there are no patterns.
 
     Args:
-        found: All.
+        found: All runs.
         patterns: Names or globs.
-        aliases: Experiments whose run it is at its setting name it too.
+        aliases: Also match the aliases: experiments that share the run at its setting.
     """
     if not patterns:
         return found
@@ -150,7 +150,6 @@ def choose_runs(
 
 
 def _names(one: RunOverview, aliases: bool) -> list[str]:
-    """What a run is called."""
     names = [one.run, one.folder.path.split("/")[-2]]
     setting = None if one.record is None or not aliases else setting_of(one.record)
     if setting is not None:
@@ -160,12 +159,12 @@ def _names(one: RunOverview, aliases: bool) -> list[str]:
 
 
 def find_runs(layout: Layout, references: Sequence[str], setting: Setting | None = None) -> list[Folder]:
-    """The folders of runs, each once, in the order of the references.
+    """Return the folders of runs, without duplicates, in the order of the references.
 
     Args:
         layout: The root.
         references: Names or folders of runs, experiments (the run that each defines), or globs of either (`exp01*`).
-        setting: Only runs at this setting, but for those that are named themselves.
+        setting: Only runs at this setting; a reference that is not an experiment or glob ignores it.
     """
     found: dict[str, Folder] = {}
     for reference in references:
@@ -179,12 +178,12 @@ def find_runs(layout: Layout, references: Sequence[str], setting: Setting | None
 
 
 def is_pattern(reference: str) -> bool:
-    """Whether it names any runs that fit, instead of one."""
+    """Return whether a reference is a glob."""
     return bool(set(reference) & GLOB)
 
 
 def _matching(layout: Layout, pattern: str, setting: Setting | None) -> list[Folder]:
-    """Runs whose name or experiment a pattern fits; also those whose records cannot be read."""
+    """Return runs whose name or experiment matches a glob, including runs with unreadable records."""
     records = {run.place: (run, record) for run, record in read_records(layout)}
     runs = [run for run, _ in records.values()]
     readable = [run for run, record in records.values() if isinstance(record, RunRecord)]
@@ -193,7 +192,7 @@ def _matching(layout: Layout, pattern: str, setting: Setting | None) -> list[Fol
         for run in runs
         if any(fnmatch.fnmatchcase(name, pattern) for name in (run.name, run.path.split("/")[-2]))
     ]
-    for name in load_experiments():  # an alias is found by its name too
+    for name in load_experiments():  # also match aliases
         if fnmatch.fnmatchcase(name, pattern):
             found += runs_of(readable, name, setting)
     if setting is not None:

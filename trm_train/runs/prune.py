@@ -1,4 +1,4 @@
-"""Removes checkpoints that a policy does not keep, and whole runs with their results."""
+"""Deletes checkpoints that a policy does not keep, and whole runs with their results."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,150}")
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
-    """Which checkpoints stay.
+    """Policy that selects the checkpoints to keep.
 
     Attributes:
         last: Number of the newest weights to keep; at least 1.
-        best: The weights with the best validation.
-        every: Interval in steps of weights to keep; 0 for none.
+        best: Whether to keep the weights with the best validation.
+        every: Keep the weights of every N-th step; 0 for none.
         resume: Delete the resume state, also of finished runs.
     """
 
@@ -37,7 +37,7 @@ class Policy:
     resume: bool = True
 
     def check(self) -> None:
-        """Refuse what would leave a run without weights."""
+        """Raise ConfigError if the policy could leave a run without weights."""
         if self.last < 1 or self.every < 0:
             raise ConfigError(
                 f"--keep-last at least 1, got {self.last}; --keep-every at least 0, got {self.every}"
@@ -46,14 +46,14 @@ class Policy:
 
 @dataclass(frozen=True)
 class Pruned:
-    """What is removed of a run, or would be.
+    """Result of pruning one run, done or planned.
 
     Attributes:
-        run: Its name.
-        kept: Steps whose weights stay.
-        removed: Steps whose weights go.
+        run: Name of the run.
+        kept: Steps whose weights are kept.
+        removed: Steps whose weights are deleted.
         resume_removed: Whether the resume state is deleted too.
-        size_bytes: What that frees.
+        size_bytes: Space that this frees.
     """
 
     run: str
@@ -64,7 +64,7 @@ class Pruned:
 
 
 def plan_pruning(run: Folder, policy: Policy) -> Pruned:
-    """What a policy removes of a run."""
+    """Return what a policy would delete from a run."""
     steps = weights_steps(run)
     kept = set(steps[-policy.last :])
     if policy.every:
@@ -88,25 +88,25 @@ def plan_pruning(run: Folder, policy: Policy) -> Pruned:
 
 
 def prune_run(run: Folder, policy: Policy) -> Pruned:
-    """Remove what a policy does not keep of a run that nobody trains."""
+    """Delete what a policy does not keep; fail if the run is being trained."""
     with (
         locked(run, f"{run.name}: is being trained; wait for it, or stop it"),
         leased(run, f"run {run.name}"),
     ):
-        pruned = plan_pruning(run, policy)  # again: it may have continued since it was planned
+        pruned = plan_pruning(run, policy)  # plan again: the run may have continued since the first plan
         folders = [f"weights/{step}" for step in pruned.removed]
         if pruned.resume_removed:
             there = run.within(f"{CHECKPOINTS}/resume").names(f"*/{COMMITTED}")
             folders += [f"resume/{name.split('/')[0]}" for name in there]
         for folder in folders:
-            # What is half removed is not taken for a whole one.
+            # Delete the commit marker first, so that a half-deleted checkpoint does not look complete.
             run.delete(f"{CHECKPOINTS}/{folder}/{COMMITTED}")
             run.store.delete_folder(f"{run.path}/{CHECKPOINTS}/{folder}")
     return pruned
 
 
 def size_of_run(layout: Layout, run: Folder) -> int:
-    """Bytes that removing a run frees, its results included."""
+    """Return the space that removing a run and its results frees (bytes)."""
     found = layout.results.names(_results_of(run))
     tables = {name.rpartition("/")[0] for name in found}
     results = sum(layout.results.store.size_bytes(f"{layout.results.path}/{table}") for table in tables)
@@ -114,7 +114,7 @@ def size_of_run(layout: Layout, run: Folder) -> int:
 
 
 def remove_run(layout: Layout, run: Folder) -> None:
-    """Remove a run that nobody trains, and its results; its record goes last."""
+    """Remove a run and its results, the record last; fail if the run is being trained."""
     with (
         locked(run, f"{run.name}: is being trained; wait for it, or stop it"),
         leased(run, f"run {run.name}"),
@@ -126,7 +126,7 @@ def remove_run(layout: Layout, run: Folder) -> None:
 
 
 def _results_of(run: Folder) -> str:
-    """Pattern of the files that results of a run lie in."""
+    """Return the glob of the files with results of a run."""
     parts = run.path.split("/")
     if len(parts) != 4 or parts[0] != "runs" or not all(NAME.fullmatch(part) for part in parts):
         raise ConfigError(

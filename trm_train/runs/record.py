@@ -1,6 +1,6 @@
 """Name, folder and record (`config.json`) of a run.
 
-A run's name is `<experiment>-<hash8>-s<seed>`: no random words, so the same command finds its own checkpoints.
+A run's name is `<experiment>-<hash8>-s<seed>`. It has no random part, so the same command finds its own checkpoints.
 `<root>/runs/<group>/<experiment>/<run>/` holds config.json, status.json, checkpoints/, metrics/ and logs/.
 """
 
@@ -65,7 +65,7 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True, kw_only=True)
 class RunRecord:
-    """A run's `config.json`: what it is, and on which rows it learns."""
+    """A run's `config.json`: its identity, configuration and dataset digests."""
 
     experiment: str
     group: str
@@ -97,7 +97,7 @@ class RunRecord:
     """Steps in all, if a user extended it beyond `config.total_steps`."""
 
     def component(self, dataset: str | None, option: str = "--dataset") -> Component | None:
-        """Where the rows of a dataset are among those of the mixture that the run learns; None of one dataset."""
+        """Return a dataset's component of the mixture that the run learns; None if the run learns one dataset."""
         if not self.mixture:
             return None
         names = ", ".join(each.dataset for each in self.mixture)
@@ -115,12 +115,12 @@ class RunRecord:
 
     @property
     def total_steps(self) -> int:
-        """The step it ends at."""
+        """The last step of the run."""
         return planned_steps(self.config, self.extended_to)
 
 
 def extend_record(record: RunRecord, steps: int | None) -> RunRecord:
-    """The record of a run that resumes to `steps` steps in all; None leaves it as it is."""
+    """Return the record of a run extended to `steps` steps in total; None leaves it unchanged."""
     if steps is None:
         return record
     check_extension(record.config, steps)
@@ -130,7 +130,7 @@ def extend_record(record: RunRecord, steps: int | None) -> RunRecord:
 
 
 def run_name(experiment: str, config: RunConfig) -> str:
-    """Name of the run of a configuration."""
+    """Return the name of the run of a configuration."""
     return _name_of(experiment, identity_hash(config), config.seed)
 
 
@@ -139,12 +139,12 @@ def _name_of(experiment: str, identity: str, seed: int) -> str:
 
 
 def run_folder(layout: Layout, experiment: Experiment, config: RunConfig) -> Folder:
-    """Folder of the run of a configuration."""
+    """Return the folder of the run of a configuration."""
     return layout.runs.within(f"{experiment.group}/{experiment.name}/{run_name(experiment.name, config)}")
 
 
 def make_record(experiment: Experiment, config: RunConfig, *manifests: Manifest) -> RunRecord:
-    """The record of a run that starts now, on these datasets."""
+    """Return the record of a run that starts now on these datasets."""
     mixture = mixture_of(config, manifests)
     setting, spec = experiment.setting(), input_spec(*manifests)
     cost = cost_of(config, spec)
@@ -171,7 +171,7 @@ def make_record(experiment: Experiment, config: RunConfig, *manifests: Manifest)
 
 
 def mixture_of(config: RunConfig, manifests: Sequence[Manifest]) -> tuple[Component, ...]:
-    """The datasets of a mixture, each with its place among their tokens and identifiers; none of one dataset."""
+    """Return the components of a mixture, with their token and identifier offsets; () for one dataset."""
     if not config.data.is_mixture:
         return ()
     pairs = zip(config.data.names, manifests, strict=True)
@@ -179,7 +179,7 @@ def mixture_of(config: RunConfig, manifests: Sequence[Manifest]) -> tuple[Compon
 
 
 def differences_of(records: Sequence[RunRecord]) -> list[dict[str, Any] | None]:
-    """What of each run is not as its experiment defines it now, by dotted path; None where that is unknown."""
+    """Return how each run differs from its experiment's present definition, by dotted path; None if unknown."""
     experiments = load_experiments()
     defined: dict[tuple[str, Setting], RunConfig] = {}
     known: dict[tuple[str, Setting, str, bool], dict[str, Any]] = {}
@@ -193,7 +193,7 @@ def differences_of(records: Sequence[RunRecord]) -> list[dict[str, Any] | None]:
         if key not in defined:
             defined[key] = item.make(setting)
         seed = record.config.seed
-        alike = (*key, record.identity, seed == defined[key].seed)  # but for the value of the seed
+        alike = (*key, record.identity, seed == defined[key].seed)  # the key omits the value of the seed
         if alike not in known:
             known[alike] = differences(record.config, defined[key])
         found.append(known[alike] | ({"seed": seed} if "seed" in known[alike] else {}))
@@ -201,7 +201,7 @@ def differences_of(records: Sequence[RunRecord]) -> list[dict[str, Any] | None]:
 
 
 def say_differences(changes: Mapping[str, Any] | None) -> str | None:
-    """As one line: `data.dataset=mine6, total_steps=400`; empty where there are none."""
+    """Format differences as one line, such as `data.dataset=mine6, total_steps=400`; empty if there are none."""
     if changes is None:
         return None
     shown = {key: value[:12] if key.startswith("initial.") else value for key, value in changes.items()}
@@ -209,7 +209,7 @@ def say_differences(changes: Mapping[str, Any] | None) -> str | None:
 
 
 def check_label(label: str) -> str:
-    """The label itself."""
+    """Return the label; raise ConfigError if it is too long or not printable."""
     if not _is_label(label):
         raise ConfigError(
             f"--label: expected up to {LABEL_CHARACTERS} printable characters in one line "
@@ -223,14 +223,14 @@ def _is_label(label: str) -> bool:
 
 
 def input_spec(*manifests: Manifest) -> InputSpec:
-    """What a model must know of a dataset, or of a mixture of several."""
+    """Return the input sizes that a model needs for one dataset or a mixture."""
     spec = spec_of(place([component_of(manifest) for manifest in manifests]))
     grids = [grid_of(manifest.grid_rows, manifest.grid_columns) for manifest in manifests]
     return replace(spec, grid=grids[0] if len(grids) == 1 else None)
 
 
 def spec_of(placed: Sequence[Component]) -> InputSpec:
-    """What a model must know of a mixture."""
+    """Return the input sizes that a model needs for placed components."""
     return InputSpec(
         sequence_length=max(each.sequence_length for each in placed),
         vocabulary_size=vocabulary_of(placed),
@@ -239,7 +239,7 @@ def spec_of(placed: Sequence[Component]) -> InputSpec:
 
 
 def write_record(folder: Folder, record: RunRecord) -> None:
-    """Write `config.json`, unless it says just this."""
+    """Write `config.json`, unless its content is unchanged."""
     written_as = FORMAT_VERSION if record.mixture else 4
     value = {"format_version": written_as, **asdict(record), "config": config_to_json(record.config)}
     value["input_spec"] = record.input_spec.to_json()
@@ -264,14 +264,14 @@ def read_record(folder: Folder) -> RunRecord:
 
 
 def find_record(folder: Folder) -> RunRecord | None:
-    """The record of a run, or None where there is none yet."""
+    """Return the record of a run, or None if it does not exist."""
     content = folder.read(CONFIG_FILE)
     return None if content is None else _parse_record(content, folder)
 
 
 @lru_cache(10_000)
 def _parse_record(content: bytes, folder: Folder) -> RunRecord:
-    """The record that a `config.json` holds; a root with thousands of runs is asked again and again."""
+    """Parse a `config.json`. Cached, because a root with thousands of runs is read repeatedly."""
     where = folder.where(CONFIG_FILE)
     try:
         value: dict[str, Any] = parse_json(content)
@@ -305,7 +305,7 @@ def _parse_record(content: bytes, folder: Folder) -> RunRecord:
 
 
 def _check_record(record: RunRecord, folder: Folder, where: str) -> None:
-    """Refuse a record that does not agree with itself, or lies where another run belongs."""
+    """Raise an error if a record is inconsistent, or is in the folder of another run."""
     for what in ("group", "experiment"):
         if not NAME.fullmatch(getattr(record, what)):
             raise ConfigError(
@@ -342,7 +342,7 @@ def _check_record(record: RunRecord, folder: Folder, where: str) -> None:
 
 
 def _check_mixture(record: RunRecord) -> None:
-    """Refuse datasets of a mixture that are not those of the configuration, or not where they must be."""
+    """Raise ValueError if the components do not match the configuration, their offsets or their digests."""
     names = [each.dataset for each in record.mixture]
     if names != (list(record.config.data.names) if record.config.data.is_mixture else []):
         raise ValueError(f"mixture of {names}")
@@ -357,7 +357,7 @@ def _check_mixture(record: RunRecord) -> None:
 
 
 def list_runs(layout: Layout) -> list[Folder]:
-    """Folders of all runs under a root."""
+    """Return the folders of all runs under a root."""
     return [
         layout.runs.within(name.removesuffix(f"/{CONFIG_FILE}"))
         for name in layout.runs.names(f"*/*/*/{CONFIG_FILE}")
@@ -365,7 +365,7 @@ def list_runs(layout: Layout) -> list[Folder]:
 
 
 def read_records(layout: Layout) -> list[tuple[Folder, RunRecord | ConfigError]]:
-    """The records of all runs under a root; of those that cannot be read the reason."""
+    """Return the records of all runs under a root; an unreadable one is given as its error."""
 
     def read(folder: Folder) -> RunRecord | ConfigError:
         try:
@@ -378,26 +378,26 @@ def read_records(layout: Layout) -> list[tuple[Folder, RunRecord | ConfigError]]
 
 
 def find_run(layout: Layout, reference: str, setting: Setting | None = None) -> Folder:
-    """The folder of a run, by its name, by its folder or URL, or by its experiment.
+    """Return the folder of a run, given its name, its folder or URL, or its experiment.
 
-    An experiment names the run that it defines, at its usual setting; if that is missing, its only run.
-    An alias names the run of what it is an alias of at that setting.
+    An experiment refers to the run that it defines at its default setting; if that is missing, to its only run.
+    An alias refers to the run of the experiment that it is an alias of at that setting.
 
     Args:
         layout: The root.
-        reference: Which run.
-        setting: Of an experiment: only its runs at this setting.
+        reference: Name, folder, URL or experiment.
+        setting: For an experiment, consider only runs at this setting.
 
     Raises:
-        ConfigError: There is none, or there are several and none is as the experiment defines it; the message is a
-            table of them.
+        ConfigError: There is no such run, or there are several and none is as the experiment defines it. The message
+            then has a table of them.
     """
     if (folder := folder_on_bucket(reference)) is not None:
         read_record(folder)
         return folder
     path = Path(reference).expanduser()
     if (path / CONFIG_FILE).is_file():
-        return _local_run(layout, Path(os.path.abspath(path)))  # noqa: PTH100  # links stay what they are
+        return _local_run(layout, Path(os.path.abspath(path)))  # noqa: PTH100  # keep symbolic links
     runs = list_runs(layout)
     defined = _defined_runs(reference, setting)
     found = (
@@ -424,7 +424,7 @@ def find_run(layout: Layout, reference: str, setting: Setting | None = None) -> 
 
 
 def _defined_runs(name: str, setting: Setting | None) -> list[str]:
-    """Names of the runs that an experiment defines: at a setting, or at all of its own, the usual one first."""
+    """Return the names of the runs that an experiment defines at a setting, or at all its settings, default first."""
     experiments = load_experiments()
     item = experiments.get(name)
     if item is None:
@@ -436,7 +436,7 @@ def _defined_runs(name: str, setting: Setting | None) -> list[str]:
 
 
 def _table_of(runs: Sequence[Folder]) -> list[str]:
-    """Lines of a table that tells runs apart."""
+    """Return the lines of a table that shows how runs differ."""
     from trm_data.show.table import table_lines
 
     rows: list[tuple[str, str, str, str, str]] = []
@@ -461,9 +461,9 @@ def _table_of(runs: Sequence[Folder]) -> list[str]:
 
 
 def runs_of(runs: list[Folder], name: str, setting: Setting | None) -> list[Folder]:
-    """The runs of an experiment, or at each setting of what it is an alias of there.
+    """Return the runs of an experiment; for an alias, the runs of its target at each setting.
 
-    Those that this checkout cannot read are among them only where there is no other.
+    Runs that this version cannot read are returned only if there are no others.
     """
     item = load_experiments().get(name)
     if item is None:
@@ -505,7 +505,7 @@ def _setting_of(record: RunRecord, experiments: Mapping[str, Experiment]) -> Set
 
 
 def _local_run(layout: Layout, path: Path) -> Folder:
-    """A run's folder of this machine, as one of the root where it lies there."""
+    """Return the folder of a local run as part of the root, if the root contains it."""
     for run in list_runs(layout):
         if run.place == str(path):
             return run

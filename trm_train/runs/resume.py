@@ -1,4 +1,4 @@
-"""Resuming a run from its folder, or discarding it."""
+"""Resumes a run from its folder, or discards the run."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ TOKEN_FILE = "anew"
 
 
 def is_begun_anew(folder: Folder, word: str | None) -> bool:
-    """Whether a start that said this word has begun the run again."""
+    """Return whether a start with this idempotency token has already discarded the run."""
     return word is not None and folder.read(TOKEN_FILE) == word.encode() and not is_being_forgotten(folder)
 
 
 def is_being_forgotten(folder: Folder) -> bool:
-    """Whether a start with `--resume never` was killed before all was removed."""
+    """Return whether a start with `--resume never` was killed before everything was deleted."""
     return folder.read(FORGETTING) is not None
 
 
 def continue_record(folder: Folder, record: RunRecord) -> RunRecord:
-    """The record of a resumed run: with its first start time and dataset digest."""
+    """Return the record of a resumed run, with values of its first start; raise CheckpointError if the rows changed."""
     before = find_record(folder)
     if before is None:
         return record
@@ -61,7 +61,7 @@ def continue_record(folder: Folder, record: RunRecord) -> RunRecord:
 
 
 def restore(folder: Folder, checkpoints: Checkpoints, like: TrainState, record: RunRecord) -> Restored | None:
-    """The state to resume from, laid out as `like` (arrays, or shapes with shardings); None where nothing was saved."""
+    """Return the state to resume from, with the layout of `like` (arrays, or shapes with shardings), or None."""
     found = checkpoints.restore(like)
     if found is None:
         status = read_status(folder)
@@ -76,7 +76,7 @@ def restore(folder: Folder, checkpoints: Checkpoints, like: TrainState, record: 
 
 
 def meta_at(record: RunRecord, step: int, tracking_id: str) -> CheckpointMeta:
-    """What a checkpoint of a run says of itself, which `check_same_run` holds against the run."""
+    """Return the metadata of a checkpoint, which `check_same_run` compares with the run."""
     return CheckpointMeta(
         step=step,
         identity=record.identity,
@@ -88,7 +88,7 @@ def meta_at(record: RunRecord, step: int, tracking_id: str) -> CheckpointMeta:
 
 
 def check_same_run(record: RunRecord, meta: CheckpointMeta, shown: str) -> None:
-    """Refuse a checkpoint that was not written by this run on these rows."""
+    """Raise CheckpointError if a checkpoint belongs to another run or other rows."""
     for what in ("identity", "content_digest", "identifiers_digest"):
         if getattr(meta, what) != getattr(record, what):
             raise CheckpointError(
@@ -104,10 +104,10 @@ def check_same_run(record: RunRecord, meta: CheckpointMeta, shown: str) -> None:
 
 
 def forget(layout: Layout, folder: Folder, record: RunRecord) -> str:
-    """Remove what a run has, its results too, so that it starts over; if killed, the next start completes the removal.
+    """Delete the files and results of a run, so that it starts over. If killed, the next start completes this.
 
     Returns:
-        What was removed, for people; empty if there was nothing.
+        Message on what was deleted; empty if there was nothing.
     """
     status = read_status(folder)
     names = layout.results.names(f"*/experiment={record.experiment}/run={record.run}/*")
@@ -120,9 +120,9 @@ def forget(layout: Layout, folder: Folder, record: RunRecord) -> str:
 
 
 def remove_parts(layout: Layout, folder: Folder, results: Sequence[str]) -> None:
-    """Remove what a run has done, and those of its results; its record stays. After a kill the run starts over."""
+    """Delete the files of a run except its record, and the given results. If killed, the run starts over."""
     folder.write(FORGETTING, b"")
-    for name in (STATUS_FILE, TRACKING_FILE, TESTED):  # the first tells of the metrics
+    for name in (STATUS_FILE, TRACKING_FILE, TESTED):  # status first: it refers to the metrics
         folder.delete(name)
     for part in (CHECKPOINTS, METRICS, LOGS, HEARTBEATS):
         folder.store.delete_folder(f"{folder.path}/{part}")

@@ -20,25 +20,25 @@ State = Literal["running", "finished", "stopped", "failed"]
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """A run's `status.json`: how it goes, for whoever watches from elsewhere.
+    """A run's `status.json`: its progress, for remote monitoring.
 
     Attributes:
         state: The state; a running process with an old heartbeat is dead.
-        step: Optimizer steps whose metrics are written.
-        total_steps: Steps planned.
+        step: Number of optimizer steps whose metrics are written.
+        total_steps: Number of planned steps.
         examples_per_s: Slots per second between the last two heartbeats with steps between them.
         loss: Mean cross-entropy over slots and cells of the last step (nats); None before the first.
-        heartbeat: When this was written (UTC).
-        seconds: Training time over all starts, compilation aside (s).
-        compile_s: Time to compile at this start (s).
-        host: Machine.
-        process: Its process.
-        started_at: When this start began (UTC).
-        reason: Why it failed.
-        exact_accuracy: Best of the validations so far (0 to 1); None before the first.
-        optimal_share: Largest share of answers as good as the label in the validations so far (0 to 1); None of puzzles
-            with one right answer.
-        workers: Processes that train it together; each has a heartbeat of its own.
+        heartbeat: Time of this status (UTC).
+        seconds: Training time over all starts, without compilation (s).
+        compile_s: Compilation time of this start (s).
+        host: Name of the machine.
+        process: Process id.
+        started_at: Time of this start (UTC).
+        reason: Reason for a failure.
+        exact_accuracy: Best exact accuracy of the validations so far (0 to 1); None before the first.
+        optimal_share: Largest share of answers as good as the label in the validations so far (0 to 1); None for
+            puzzles with one correct answer.
+        workers: Number of processes that train it; each writes its own heartbeat.
     """
 
     state: State
@@ -60,18 +60,18 @@ class Status:
 
 @dataclass(frozen=True, kw_only=True)
 class Heartbeat:
-    """One process of a run, as it was when it wrote this.
+    """State of one process of a run at the time of its heartbeat.
 
     Attributes:
-        worker: Its number.
-        workers: How many there are.
-        host: Machine.
-        process: Its process there.
-        step: Optimizer steps whose metrics have arrived at it.
-        heartbeat: When this was written (UTC).
-        started_at: When this start began (UTC).
-        data_wait: Share of the time of the steps since the heartbeat before that it waited for batches (0 to 1). The
-            steps of all take as long as those of the slowest; a process with slow loading is found by this.
+        worker: Number of the process.
+        workers: Number of processes.
+        host: Name of the machine.
+        process: Process id.
+        step: Number of optimizer steps whose metrics have arrived in the process.
+        heartbeat: Time of this heartbeat (UTC).
+        started_at: Time of this start (UTC).
+        data_wait: Share of step time spent waiting for batches since the previous heartbeat (0 to 1). All processes
+            step at the speed of the slowest; this number shows which one loads data slowly.
     """
 
     worker: int
@@ -85,7 +85,7 @@ class Heartbeat:
 
 
 def status_bytes(status: Status) -> bytes:
-    """A `status.json`; that of one process is as it was before there could be several."""
+    """Return the content of `status.json`; for one process, in the format from before several were possible."""
     value = asdict(status)
     if status.workers == 1:
         del value["workers"]
@@ -95,14 +95,14 @@ def status_bytes(status: Status) -> bytes:
 
 
 def read_status(folder: Folder) -> Status | None:
-    """The status of a run; None where there is none, or none that was written so and that this version can read."""
+    """Return the status of a run; None if it is missing, damaged, or from an unknown version."""
     content = folder.read(STATUS_FILE)
     return None if content is None else _parse_status(content)
 
 
 @lru_cache(10_000)
 def _parse_status(content: bytes) -> Status | None:
-    """The status that a `status.json` holds; a root with thousands of runs is asked again and again."""
+    """Parse a `status.json`. Cached, because a root with thousands of runs is read repeatedly."""
     try:
         value = parse_json(content)
         if "digest" in value and with_digest(value) != value:
@@ -117,13 +117,13 @@ def _parse_status(content: bytes) -> Status | None:
 
 
 def written_steps(folder: Folder) -> int:
-    """The step up to which a run that has ended says that its metrics are written; 0 if it may be running."""
+    """Return the step up to which an ended run has written its metrics; 0 if it may be running."""
     status = read_status(folder)
     return status.step if status is not None and status.state != "running" else 0
 
 
 def _is_plain(status: Status) -> bool:
-    """Whether every value is of the kind that a table takes."""
+    """Return whether every value has the type and range that a table column requires."""
     whole = (status.step, status.total_steps, status.process, status.workers)
     numbers = (
         status.examples_per_s,
@@ -146,7 +146,7 @@ def write_heartbeat(folder: Folder, beat: Heartbeat) -> None:
 
 
 def read_heartbeats(folder: Folder) -> list[Heartbeat]:
-    """The last heartbeat of each process of a run, by number; heartbeats that cannot be read are left out."""
+    """Return the last heartbeat of each process of a run, by number; unreadable heartbeats are left out."""
     inside = folder.within(HEARTBEATS)
     names = [name for name in inside.names("*.json") if HEARTBEAT_NAME.fullmatch(name)]
     found = map(_heartbeat, folder.store.each(inside.read, names))
@@ -172,5 +172,5 @@ def _heartbeat(content: bytes | None) -> Heartbeat | None:
 
 
 def now() -> str:
-    """The current time (UTC), as logs and status have it."""
+    """Return the current time (UTC) in the format of logs and status."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")

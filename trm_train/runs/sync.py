@@ -1,7 +1,7 @@
 """Copies runs from one root to another: `trm-train sync`, and the archive step after a run.
 
-A checkpoint's last file is copied after its others, and config.json after everything. An interrupted copy is therefore
-not a run yet, or a run without its incomplete checkpoints; a note names them, and the same command resumes the copy.
+The last file of a checkpoint is copied after its others, and config.json after everything. So an interrupted copy is
+either not yet a run, or a run without its incomplete checkpoints. A note names them; the same command resumes the copy.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ LAST = (rf"{CHECKPOINTS}/.*{COMMITTED}", r"status\.json", CONFIG_FILE.replace(".
 
 @dataclass(frozen=True)
 class SyncedRun:
-    """What was done for one run.
+    """Result of copying one run.
 
     Attributes:
-        run: Its name.
-        files_copied: Files that were copied.
-        files_kept: Files that were there already.
-        bytes_copied: Bytes of the copied files.
-        seconds: How long it took.
+        run: Name of the run.
+        files_copied: Number of copied files.
+        files_kept: Number of files that already existed.
+        bytes_copied: Size of the copied files.
+        seconds: Duration (s).
     """
 
     run: str
@@ -59,15 +59,15 @@ def sync_runs(
     Args:
         source: Root to copy from.
         target: Root to copy to.
-        runs: Names or experiments; all of the source if None or empty.
-        progress: Told of every run.
-        foreign: Of all runs, takes a line for each of another version, which is left out; None raises.
+        runs: Names or experiments; None or empty for all runs of the source.
+        progress: Progress display.
+        foreign: List that receives a line for each skipped run of another version, if `runs` is empty; None raises.
 
     Raises:
         SpecError: The roots are the same.
-        ConfigError: The source has no such run, or the target has another one of this name or a later state of it.
+        ConfigError: The source has no such run, or the target has another run of this name or a later state of it.
         BusyError: The run is being trained at the target.
-        CorruptFileError: A metric part of the source has other bytes than were written.
+        CorruptFileError: A metrics file of the source has changed since it was written.
         BuildError: A file could not be written.
     """
     if source.place == target.place:
@@ -107,7 +107,7 @@ def sync_run(source: Folder, target: Layout, progress: Progress) -> SyncedRun:
                 f"remove it first"
             )
         folder.store.remove_temporary(folder.path)
-        # Its status first and for itself: a later status may name parts that were not listed yet.
+        # Read the status before listing files: a later status may refer to metrics files that are not listed.
         status = source.read(STATUS_FILE)
         names = [name for name in source.names() if name != STATUS_FILE]
         parts = part_names(source)
@@ -118,7 +118,7 @@ def sync_run(source: Folder, target: Layout, progress: Progress) -> SyncedRun:
         copied = copy_files(source, folder, names, progress, lease.check, last=LAST)
         if status is not None and folder.read(STATUS_FILE) != status:
             folder.write(STATUS_FILE, status, lease.check)
-        # Where the source has lost metrics the target may have the only ones.
+        # If the source has lost metrics, the target may have the only copy.
         _drop(source, folder, [CHECKPOINTS] if gaps else [CHECKPOINTS, METRICS], lease.check)
         folder.delete(COPYING)
     return SyncedRun(
@@ -131,7 +131,7 @@ def sync_run(source: Folder, target: Layout, progress: Progress) -> SyncedRun:
 
 
 def _drop(source: Folder, target: Folder, kinds: Sequence[str], check: Check) -> None:
-    """Remove what the source has dropped: whole checkpoints, and metric parts, else steps would be there twice."""
+    """Delete what the source has deleted: whole checkpoints, and metrics files (otherwise steps would occur twice)."""
     kept = set(source.names())
     for name in target.names():
         if name in kept or name.split("/")[0] not in kinds:

@@ -1,4 +1,4 @@
-"""The result of an evaluation: an answer for each row, with its scores."""
+"""Result of an evaluation: an answer for each row, with its scores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trm_train.objective import slot_losses
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Answers:
-    """Answers of B rows after some supervision step; with samples, every leaf begins with their number K."""
+    """Answers of B rows after a supervision step; with samples, every leaf has a leading axis K (number of samples)."""
 
     predictions: Any
     """int32 [B, S]."""
@@ -61,7 +61,7 @@ def answers(
     cells: CellLoss,
     residuals: Float[Array, " B"] | None = None,
 ) -> Answers:
-    """What a network says after a supervision step, against the labels."""
+    """Return the answers of a network after a supervision step, scored against the labels."""
     losses = slot_losses(logits, q_logits[:, 0], labels, ignore_label, cells)
     return Answers(
         predictions=losses.predictions,

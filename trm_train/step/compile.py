@@ -1,6 +1,6 @@
-"""Compiles a run's steps ahead of the first one, through a cache on this machine.
+"""Compiles a run's steps before the first one, with a local cache of compiled programs.
 
-A second start of the same run, or another run of the same shapes, reads the program instead of compiling it.
+A second start of the run, or another run with the same shapes, reads the program from the cache.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ SHRINK = 0.9
 
 @dataclass(frozen=True)
 class CompiledStep:
-    """A compiled training step and what is known of it.
+    """A compiled training step and its properties.
 
     Attributes:
-        stages: The last step of each stage of training, and its program, called with state and `Given`.
-        given: Shapes, types and layout of what it takes beside the state.
+        stages: Last step and program of each training stage; a program is called with the state and `Given`.
+        given: Shapes, types and shardings of the input besides the state.
         batch: Shapes and types of a batch.
-        num_parameters: Trained parameters of the network.
-        num_embedding_parameters: Elements of the puzzle-embedding table, padding included.
-        seconds: Time it took to trace and compile, or to read from the cache.
-        memory_bytes: Arguments, results and temporaries on one device, of the stage that needs most; None where the
-            backend does not say.
-        micro_batches: Microbatches that a batch is computed in.
+        num_parameters: Number of trained parameters of the network.
+        num_embedding_parameters: Number of elements of the puzzle-embedding table, padding included.
+        seconds: Time to trace and compile, or to read from the cache (s).
+        memory_bytes: Arguments, results and temporaries on one device, for the stage that needs most; None if the
+            backend does not report it.
+        micro_batches: Number of microbatches in a batch.
     """
 
     stages: list[tuple[int, Any]]
@@ -56,7 +56,7 @@ class CompiledStep:
 
     @property
     def peak_bytes(self) -> int | None:
-        """Memory that a device needs: arguments and temporaries, and results that do not reuse an argument's memory."""
+        """Memory that a device needs: arguments, temporaries, and results that do not reuse an argument's memory."""
         memory = self.memory_bytes
         if memory is None:
             return None
@@ -64,16 +64,16 @@ class CompiledStep:
 
     @property
     def exchanges(self) -> list[Exchange]:
-        """What devices send each other in a step of the last stage, the largest first."""
+        """Arrays that devices exchange in a step of the last stage, the largest first."""
         return exchanges(self.stages[-1][1].as_text())
 
     def at(self, step: int) -> Any:
-        """The program that takes a step, counted from 1; beyond the last stage it is that of the last."""
+        """Return the program for a step, counted from 1; after the last stage, that of the last stage."""
         return next((program for end, program in self.stages if step <= end), self.stages[-1][1])
 
 
 def use_compilation_cache() -> None:
-    """Keep compiled programs in the user's cache, all of them, for every root; jax's own setting is left as it is."""
+    """Cache all compiled programs in the user's cache, for every root; a cache folder set for jax is kept."""
     if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         folder = user_cache() / "xla"
         folder.mkdir(parents=True, exist_ok=True)
@@ -85,16 +85,16 @@ def use_compilation_cache() -> None:
 def compile_train_step(
     config: RunConfig, spec: InputSpec, mesh: Mesh, num_rows: int = 0, limit_bytes: int | None = None
 ) -> tuple[CompiledStep, TrainState, nnx.GraphDef]:
-    """The compiled training step, the shapes of its state, both over the mesh, and the model.
+    """Return the compiled training step, the shapes of its state (both on the mesh), and the model.
 
-    With `execution.micro_batches` auto, programs are compiled until one fits.
+    With `execution.micro_batches` auto, numbers of microbatches are tried until a program fits.
 
     Args:
-        config: Of the run.
-        spec: Of the dataset.
-        mesh: Devices.
-        num_rows: Rows of the training split, which devices hold with `execution.device_rows`.
-        limit_bytes: Memory of one device; None: what the devices say.
+        config: Configuration of the run.
+        spec: Input sizes of the dataset.
+        mesh: Mesh of the devices.
+        num_rows: Number of training rows, which the devices hold with `execution.device_rows`.
+        limit_bytes: Memory of one device; None for the limit that the devices report.
 
     Raises:
         ConfigError: With auto, the step does not fit with any number of microbatches.
@@ -125,7 +125,7 @@ def compile_train_step(
                 f"one example (got {needed / 1e9:,.1f} GB, {(needed - limit) / 1e9:,.1f} GB too much; expected at most "
                 f"{limit / 1e9:,.1f} GB). Use more devices, or --execution.rematerialise."
             )
-        # Temporaries shrink with the microbatch, but no faster: smaller counts cannot fit.
+        # Temporaries shrink at most in proportion to the microbatch, so counts below this bound cannot fit.
         rest = needed - temporaries
         counts = [more for more in counts if rest + SHRINK * temporaries * pieces / more <= limit] or counts[
             -1:
@@ -133,7 +133,7 @@ def compile_train_step(
 
 
 def bytes_refused(error: Exception) -> tuple[int, int] | None:
-    """Memory that a program needs and that a device has, from a TPU compiler's refusal; None for other errors."""
+    """Return the memory that a program needs and that a device has, from a TPU compiler error, or None."""
     forms = (
         r"Used ([\d.]+)([KMGT]) of ([\d.]+)([KMGT]) hbm",
         r"HLO temporaries \(([\d.]+)([KMGT])\) exceeds available HBM \(([\d.]+)([KMGT])\)",
@@ -146,7 +146,7 @@ def bytes_refused(error: Exception) -> tuple[int, int] | None:
 
 
 def usable_bytes(mesh: Mesh) -> int | None:
-    """Memory of this process's devices that programs can use, the least of them; None where one does not say."""
+    """Return the smallest usable memory among this process's devices; None if one of them does not report it."""
     found = [(device.memory_stats() or {}).get("bytes_limit") for device in mesh.local_devices]
     known = [limit for limit in found if limit is not None]
     return min(known) if known and len(known) == len(found) else None
@@ -159,7 +159,7 @@ def _in_pieces(config: RunConfig, pieces: int) -> RunConfig:
 def _compile(
     config: RunConfig, spec: InputSpec, mesh: Mesh, num_rows: int
 ) -> tuple[CompiledStep, TrainState, nnx.GraphDef]:
-    """`compile_train_step` with a number of microbatches."""
+    """Compile the training step with a fixed number of microbatches; see `compile_train_step`."""
     model, state = abstract_state(config, spec, config.data.global_batch_size, mesh)
     begun = time.perf_counter()
     given = given_element(config, spec, mesh, num_rows)
@@ -187,7 +187,7 @@ def _compile(
 
 
 def batch_element(config: RunConfig, spec: InputSpec, mesh: Mesh) -> dict[str, jax.ShapeDtypeStruct]:
-    """Shapes, types and layout of a global batch."""
+    """Return shapes, types and shardings of a global batch."""
     rows, placed = config.data.global_batch_size, batch_sharding(mesh)
     cells = (rows, spec.sequence_length)
     numbers = ("puzzle_identifiers", "tasks") if config.data.is_mixture else ("puzzle_identifiers",)
@@ -199,7 +199,7 @@ def batch_element(config: RunConfig, spec: InputSpec, mesh: Mesh) -> dict[str, j
 
 
 def given_element(config: RunConfig, spec: InputSpec, mesh: Mesh, num_rows: int) -> Given:
-    """Shapes, types and layout of what a program takes beside the state."""
+    """Return shapes, types and shardings of a program's input besides the state."""
     slots, most = config.data.global_batch_size, config.execution.steps_per_dispatch
     batch, held, count = batch_element(config, spec, mesh), None, None
     everywhere = replicated(mesh)
@@ -220,7 +220,7 @@ def given_element(config: RunConfig, spec: InputSpec, mesh: Mesh, num_rows: int)
 
 
 def memory_of(compiled: Any) -> dict[str, int] | None:
-    """Arguments, results, temporaries and donated arguments of a program on one device (bytes)."""
+    """Return the sizes of arguments, results, temporaries and donated arguments of a program on one device (bytes)."""
     analysis = compiled.memory_analysis()
     if analysis is None:
         return None

@@ -1,4 +1,4 @@
-"""One evaluation of a batch, as a pure function of weights and batch: every row, a fixed number of steps."""
+"""Evaluation step as a pure function of weights and batch: every row, for a fixed number of supervision steps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EvalStep = Callable[[Weights, Batch], "EvalOutputs"]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class EvalOutputs:
-    """What an evaluation of a batch returns; all of the last supervision step unless said otherwise."""
+    """Output of an evaluation step, after the last supervision step unless stated otherwise."""
 
     predictions: Any
     """int32 [B, S]."""
@@ -56,16 +56,16 @@ def make_eval_step(
     by_step: bool = False,
     mesh: Mesh | None = None,
 ) -> EvalStep:
-    """Makes `eval_step(weights, batch) -> EvalOutputs`: every row, a fixed number of steps, no halting.
+    """Make `eval_step(weights, batch) -> EvalOutputs`: every row, a fixed number of steps, no halting.
 
     Args:
-        config: Of the run.
-        spec: Of the dataset.
+        config: Configuration of the run.
+        spec: Input sizes of the dataset.
         model: Definition from `init_state`.
-        steps: Supervision steps; None for `halt_max_steps`.
-        return_logits: Whether the outputs hold the logits of the last step.
-        by_step: Whether they say what is wrong after every supervision step.
-        mesh: Devices that rows and puzzle table are spread over; None where there is one.
+        steps: Number of supervision steps; None for `halt_max_steps`.
+        return_logits: Whether to return the logits of the last step.
+        by_step: Whether to return the number of wrong cells after every supervision step.
+        mesh: Mesh that rows and puzzle table are spread over; None for one device.
     """
     num_steps = config.model.halt_max_steps if steps is None else steps
 

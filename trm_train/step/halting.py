@@ -1,7 +1,7 @@
-"""One supervision step of an evaluation whose rows halt as in training: a slot that is done takes the next row.
+"""A supervision step of an evaluation with halting: as in training, a slot that has halted loads the next row.
 
-So no slot works on a row that has its answer. Whoever calls it gives every halted slot a row of the next batch, as
-training does, and reads the answers of those that have halted.
+So no slot works on a row that already has its answer. As in training, the caller provides a row of the next batch for
+every halted slot. It reads the answers of the slots that have halted.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ HaltingStep = Callable[[Weights, Carry, Batch], tuple[Carry, Answers]]
 def make_halting_step(
     config: RunConfig, spec: InputSpec, model: nnx.GraphDef, *, max_steps: int, mesh: Mesh | None = None
 ) -> HaltingStep:
-    """Makes `halting_step(weights, carry, batch) -> (carry, Answers)`, without exploration.
+    """Make `halting_step(weights, carry, batch) -> (carry, Answers)`, without exploration.
 
     Args:
-        config: Of the run.
-        spec: Of the dataset.
+        config: Configuration of the run.
+        spec: Input sizes of the dataset.
         model: Definition from `init_state`.
-        max_steps: Supervision steps after which a row halts at the latest.
-        mesh: Devices that rows and puzzle table are spread over; None where there is one.
+        max_steps: Maximum number of supervision steps of a row.
+        mesh: Mesh that rows and puzzle table are spread over; None for one device.
     """
 
     def halting_step(weights: Weights, carry: Carry, batch: Batch) -> tuple[Carry, Answers]:
@@ -65,6 +65,6 @@ def make_halting_step(
 
 
 def empty_slots(weights: Weights, model: nnx.GraphDef, slots: int, cells: int) -> Any:
-    """The carry before the first step: every slot takes a row."""
+    """Return the carry before the first step: every slot is halted and loads a row."""
     network = merge(model, weights.params, weights.fixed, weights.puzzle_table)
     return initial_carry(slots, cells, network.initial_states(slots))

@@ -1,7 +1,7 @@
-"""Several answers for each row: noise on the latent states of every sample, before each supervision step.
+"""Several answers per row: noise is added to the latent states of every sample before each supervision step.
 
-The noise of a sample follows from seed, row of the split, number of the sample and supervision step alone, so it does
-not depend on batches or devices, and the first K samples are the same whatever their number is.
+The noise of a sample depends only on the seed, the row number in the split, the sample number and the supervision step.
+So it is independent of batches and devices, and the first K samples are the same for any total number.
 Source: PTRM (Sghaier, Parviz and Jolicoeur-Martineau 2026), Gaussian noise on the latent at every supervision step.
 """
 
@@ -47,19 +47,19 @@ def make_sample_step(
     depths: tuple[int, ...] = (),
     mesh: Mesh | None = None,
 ) -> SampleStep:
-    """Makes `sample_step(weights, batch) -> (Answers, Course)`, leaves [samples, ...]; a batch has `row` (int32 [B]).
+    """Make `sample_step(weights, batch) -> (Answers, Course)`, leaves [samples, ...]; a batch has `row` (int32 [B]).
 
     Args:
-        config: Of the run.
-        spec: Of the dataset.
+        config: Configuration of the run.
+        spec: Input sizes of the dataset.
         model: Definition from `init_state`.
-        steps: Supervision steps.
-        samples: Answers a row, K.
-        noise: Standard deviation, in units of the states (which are normed to a root mean square of 1).
-        seed: Of the noise.
-        random_start: Whether every sample begins with states of its own, drawn from a normal distribution.
-        depths: Supervision steps after which the `Course` has the answers, rising; without any there is none.
-        mesh: Devices that rows and puzzle table are spread over; None where there is one.
+        steps: Number of supervision steps.
+        samples: Number of answers per row, K.
+        noise: Standard deviation, in units of the states (which are normalized to a root mean square of 1).
+        seed: Seed of the noise.
+        random_start: Whether every sample starts from its own states, drawn from a normal distribution.
+        depths: Supervision steps whose answers the `Course` contains, ascending; empty for no `Course`.
+        mesh: Mesh that rows and puzzle table are spread over; None for one device.
     """
 
     slots = np.full(steps, -1, np.int32)
@@ -108,13 +108,13 @@ def make_sample_step(
 
 
 def _first_halt(margins: Array) -> Array:
-    """The first step with a margin above 0, from 1, int32 [B]; 0 where there is none. Margins are [steps, B]."""
+    """Return the first step with a margin above 0, from 1, int32 [B]; 0 if none. Margins are [steps, B]."""
     halting = margins > 0
     return jnp.where(halting.any(axis=0), jnp.argmax(halting, axis=0) + 1, 0)
 
 
 def _draw(keys: Array, number: Array | int, index: int, shape: tuple[int, ...]) -> Array:
-    """Normal draws of every row for a supervision step and a state, float32 [B, ...]."""
+    """Return normal draws for every row at a supervision step and for a state, float32 [B, ...]."""
 
     def of_row(key: Array) -> Array:
         step_key = jax.random.fold_in(jax.random.fold_in(key, number), index)
@@ -124,7 +124,7 @@ def _draw(keys: Array, number: Array | int, index: int, shape: tuple[int, ...]) 
 
 
 def _with_noise(states: States, latents: tuple[str, ...], keys: Array, number: Array, noise: float) -> States:
-    """The states with noise on the latent ones."""
+    """Return the states with noise added to the latent ones."""
     changed: States = {}
     for index, name in enumerate(latents if noise else ()):
         state = states[name]
@@ -134,7 +134,7 @@ def _with_noise(states: States, latents: tuple[str, ...], keys: Array, number: A
 
 
 def _drawn(states: States, keys: Array) -> States:
-    """States drawn from a normal distribution in the place of others."""
+    """Return states of the same shapes, drawn from a normal distribution."""
     return {
         name: _draw(keys, FIRST, index, state.shape[1:]).astype(state.dtype)
         for index, (name, state) in enumerate(sorted(states.items()))
@@ -142,7 +142,7 @@ def _drawn(states: States, keys: Array) -> States:
 
 
 def _change(before: States, after: States) -> Array:
-    """Root mean square change of the answer state, float32 [B]: z_h, or the only state of networks without one."""
+    """Return the RMS change of the answer state, float32 [B]: z_h, or the only state of networks without it."""
     name = "z_h" if "z_h" in after else min(after)
     change = after[name].astype(jnp.float32) - before[name].astype(jnp.float32)
     return jnp.sqrt(jnp.mean(jnp.square(change), axis=tuple(range(1, change.ndim))))

@@ -1,8 +1,8 @@
-"""Several training steps as one program with one dispatch, and rows held by the devices.
+"""Several training steps in one program with one dispatch, and rows held by the devices.
 
-The program is a loop over one step whose count is given when it is called: however steps are put together, each of
-them is the same program on the same numbers, and none is compiled again. Where a dispatch is one step there is no loop;
-its numbers are the same but for rounding.
+The program is a loop over one step, and the number of steps is an argument. So any grouping of steps runs the same
+program on the same numbers, without recompiling. With one step per dispatch there is no loop; results are then equal up
+to rounding.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from trm_train.step.train import TrainStep
 
 
 class Given(NamedTuple):
-    """What a program is given beside the state, by the host or in shapes. K steps at most, of B slots."""
+    """Input of a program besides the state: from the host, or as shapes. At most K steps, of B slots."""
 
     batch: Mapping[str, Any]
     """A batch [B, ...] where K is 1, else [K, B, ...]; of rows that devices hold their numbers, `rows`."""
@@ -31,11 +31,11 @@ class Given(NamedTuple):
 
 
 def make_program(train_step: TrainStep, most: int) -> Callable[[TrainState, Given], tuple[TrainState, Any]]:
-    """Makes `train_steps(state, given) -> (state, metrics)`, to be jitted with the state donated.
+    """Make `train_steps(state, given) -> (state, metrics)`, to be jitted with the state donated.
 
     Args:
         train_step: From `make_train_step`.
-        most: K. Above 1 metrics are [K, ...], those of the steps that were not taken 0.
+        most: K. Above 1, metrics are [K, ...]; those of steps not taken are 0.
     """
 
     def take(state: TrainState, batch: Mapping[str, Any], held: Mapping[str, Any] | None) -> Any:

@@ -21,25 +21,25 @@ Think = Callable[[States, Array, Array | None], States]
 
 
 def make_think(model: nnx.GraphDef, weights: Weights, mesh: Mesh | None) -> Think:
-    """`Network.think` with the rows split over the devices of a mesh.
+    """Return `Network.think` with the rows split over the devices of a mesh.
 
-    XLA cannot split a Pallas kernel, such as splash attention, by itself.
+    `shard_map` is needed because XLA cannot split a Pallas kernel, such as splash attention.
 
     Args:
         model: Definition from `init_state`.
-        weights: Of the network; parameters may be split over the devices.
-        mesh: Devices that rows are spread over; None where there is one.
+        weights: Weights of the network; parameters may be split over the devices.
+        mesh: Mesh that rows are spread over; None for one device.
     """
     params = whole(weights.params, mesh)
     if mesh is None or mesh.size == 1:
         return merge(model, params, weights.fixed, weights.puzzle_table).think
 
     def mine(params: Any, fixed: Any, states: States, inputs: Array, rows: Array | None) -> States:
-        # The rows of the table are looked up already: the network of a device needs no table.
+        # The rows are already looked up, so the network of a device needs no table.
         table = None if rows is None else jnp.zeros((0, rows.shape[1]), rows.dtype)
         return merge(model, params, fixed, table).think(states, inputs, rows)
 
-    # What is split along `data` alone is the same along `model`.
+    # What is split along `data` only is the same along `model`.
     spread = jax.shard_map(
         mine, mesh=mesh, in_specs=(P(), P(), BATCH, BATCH, BATCH), out_specs=BATCH, check_vma=False
     )

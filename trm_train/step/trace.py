@@ -28,7 +28,7 @@ TraceStep = Callable[[Weights, Batch], "Trace"]
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Trace:
-    """What B rows look like after every cycle, T supervision steps of C cycles each."""
+    """States of B rows after every cycle: T supervision steps of C cycles each."""
 
     predictions: Any
     """uint8 [T, C, B, S]."""
@@ -41,7 +41,7 @@ class Trace:
 
 
 def cycles_of(config: RunConfig) -> int:
-    """Cycles of a supervision step that can be watched one by one: 1 where the network has none."""
+    """Return the number of cycles in a supervision step that a trace can show; 1 for a network without cycles."""
     return getattr(config.model, "h_cycles", 1)
 
 
@@ -54,17 +54,17 @@ def make_trace_step(
     with_latents: bool = False,
     mesh: Mesh | None = None,
 ) -> TraceStep:
-    """Makes `trace_step(weights, batch) -> Trace`: no halting, as the evaluation does it.
+    """Make `trace_step(weights, batch) -> Trace`, without halting, as in the evaluation.
 
-    A supervision step of C cycles is C supervision steps of one cycle, as far as its answer goes.
+    For the answer, one supervision step of C cycles equals C supervision steps of one cycle.
 
     Args:
-        config: Of the run.
-        spec: Of the dataset.
+        config: Configuration of the run.
+        spec: Input sizes of the dataset.
         model: Definition from `init_state`.
-        steps: Supervision steps.
-        with_latents: Whether the latent states are returned too.
-        mesh: Devices that rows and puzzle table are spread over; None where there is one.
+        steps: Number of supervision steps.
+        with_latents: Whether to return the latent states too.
+        mesh: Mesh that rows and puzzle table are spread over; None for one device.
     """
     cycles = cycles_of(config)
     if cycles > 1:

@@ -4,7 +4,7 @@ A training step is one supervision step and one optimizer step:
 
     refill halted slots -> forward -> loss -> gradients -> optimizer and sign-SGD -> EMA -> halting
 
-It knows of the network only what `model/base.py` says, and of the optimizer that it is an optax transformation.
+It uses only the interface of the network in `model/base.py`, and any optax transformation as the optimizer.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TrainStep = Callable[[TrainState, Batch], tuple[TrainState, Any]]
 
 
 class Detail(NamedTuple):
-    """What a training step computes on its way, for whoever checks it."""
+    """Intermediate values of a training step, for tests."""
 
     logits: Float[Array, "B S V"]
     q_logits: Float[Array, "B 2"]
@@ -59,7 +59,7 @@ class Detail(NamedTuple):
 
 
 class _Shared(NamedTuple):
-    """What all slots of a step have in common."""
+    """Values shared by all slots of a step."""
 
     params: Any
     fixed: Any
@@ -79,14 +79,14 @@ def make_train_step(
     mesh: Mesh | None = None,
     with_detail: bool = False,
 ) -> TrainStep:
-    """Makes `train_step(state, batch) -> (state, metrics)`: pure, to be jitted with the state donated.
+    """Make `train_step(state, batch) -> (state, metrics)`: pure, to be jitted with the state donated.
 
     Args:
-        config: Of the run.
-        spec: Of the dataset.
+        config: Configuration of the run.
+        spec: Input sizes of the dataset.
         model: Definition from `init_state`.
-        mesh: Devices that the slots and the puzzle table are spread over; None where there is one.
-        with_detail: The step returns (state, metrics, Detail); everything else is the same.
+        mesh: Mesh that the slots and the puzzle table are spread over; None for one device.
+        with_detail: Return (state, metrics, Detail); everything else is the same.
     """
     made = make_optimizer(config), make_schedule(config)
     return _Step(config, spec, model, *made, mesh, with_detail).train_step
@@ -94,7 +94,7 @@ def make_train_step(
 
 @dataclasses.dataclass(frozen=True)
 class _Step:
-    """A training step and its parts, in the order in which they happen."""
+    """A training step and its parts, in order of execution."""
 
     config: RunConfig
     spec: InputSpec
@@ -105,7 +105,7 @@ class _Step:
     with_detail: bool
 
     def train_step(self, state: TrainState, batch: Batch) -> Any:
-        """One supervision step and one optimizer step."""
+        """Take one supervision step and one optimizer step."""
         params = whole(state.params, self.mesh)
         network = merge(self.model, params, state.fixed, state.puzzle_table)
         carry = refill(state.carry, batch, network.initial_states(state.carry.steps.shape[0]))
@@ -128,7 +128,7 @@ class _Step:
         return new_state, metrics, detail
 
     def gradients(self, state: TrainState, params: Any, carry: Carry, rows: Array | None) -> Any:
-        """`device_gradients` of all slots, those for the parameters added up once, over the devices."""
+        """Return `device_gradients` of all slots; parameter gradients are summed once over the devices."""
         max_steps = self.max_steps(state.step)
         shared = _Shared(params, state.fixed, scale_of(state.opt_state), max_steps, carry.steps.shape[0])
         if self.mesh is None or self.mesh.size == 1:
@@ -148,15 +148,15 @@ class _Step:
             mesh=mesh,
             in_specs=(P(), P(), P(), P(), BATCH, BATCH),
             out_specs=(BATCH, (added, BATCH)),
-            check_vma=False,  # what is along `data` alone is the same along `model`
+            check_vma=False,  # what is split along `data` only is the same along `model`
         )
         aux, (grads, row_grads) = spread(*shared[:4], carry, rows)
         return aux, (split_parameters(grads, mesh) if split else grads, row_grads)
 
     def device_gradients(self, shared: _Shared, carry: Carry, rows: Array | None) -> Any:
-        """`forward_backward` of a device's slots, in as many pieces as the run is carried out in."""
+        """Return `forward_backward` of a device's slots, computed in microbatches."""
         pieces = self.config.execution.micro_batches
-        if pieces in (1, "auto"):  # auto has become a number where a step is compiled for a device
+        if pieces in (1, "auto"):  # "auto" is replaced by a number when a step is compiled for a device
             return self.forward_backward(shared, carry, rows)
 
         def piece(grads: Any, part: tuple[Carry, Array | None]) -> Any:
@@ -169,15 +169,15 @@ class _Step:
         return aux, (grads, row_grads)
 
     def forward_backward(self, shared: _Shared, carry: Carry, rows: Array | None) -> Any:
-        """Outputs and losses, and the gradient of loss / global batch for the parameters and slots' rows.
+        """Return outputs and losses, and the gradients of loss / global batch for the parameters and the slots' rows.
 
         Args:
-            shared: What all slots have in common.
-            carry: Of some of the slots.
-            rows: Of the puzzle embedding, for these slots.
+            shared: Values shared by all slots.
+            carry: Carry of some of the slots.
+            rows: Puzzle-embedding rows of these slots.
         """
         scale = shared.scale
-        # Slots have their rows: of the table itself, which no device holds, the network has none here.
+        # The slots have their rows, so the network needs no table; no device holds the whole table.
         table = None if rows is None else jnp.zeros((0, rows.shape[1]), rows.dtype)
 
         def objective(params: Any, rows: Array | None) -> Any:
@@ -201,7 +201,7 @@ class _Step:
         rows: Array | None,
         max_steps: int | Int[Array, ""],
     ) -> Losses:
-        """All terms of the loss, for every slot."""
+        """Return all terms of the loss, for every slot."""
         loss, q_logits = self.config.loss, outputs.q_logits
         losses = slot_losses(
             outputs.logits, q_logits[:, 0], carry.current["labels"], self.spec.ignore_label, loss.cells
@@ -229,24 +229,24 @@ class _Step:
         rows: Array | None,
         max_steps: int | Int[Array, ""],
     ) -> Float[Array, " B"]:
-        """What one more supervision step says of each slot, without its gradient."""
+        """Return the target of the continue logit from one more supervision step of each slot, without gradient."""
         states = lax.stop_gradient(outputs.states)
         further = network.q_logits(network.think(states, carry.current["inputs"], rows))
         last = carry.steps + 1 >= max_steps
         return continue_target(lax.stop_gradient(further), last)
 
     def max_steps(self, taken: Int[Array, ""]) -> int | Int[Array, ""]:
-        """Supervision steps of a slot at most, at the training step after `taken` steps."""
+        """Return the maximum number of supervision steps of a slot, at the training step after `taken` steps."""
         model = self.config.model
         if not model.halt_first_max_steps:
             return model.halt_max_steps
-        # Each number for as many steps as any other.
+        # Each maximum is used for the same number of steps.
         rising = Linear(model.halt_first_max_steps, model.halt_max_steps + 1)
         now = jnp.floor(jnp.asarray(value_at(rising, taken + 1, self.config.total_steps)))
         return jnp.minimum(now.astype(jnp.int32), model.halt_max_steps)
 
     def advance(self, state: TrainState, network: Network, carry: Carry, outputs: Outputs) -> Carry:
-        """The carry after this step: new states, one step more, and which slots are done."""
+        """Return the carry after this step: new states, one step more, and which slots have halted."""
         steps, max_steps = carry.steps + 1, self.max_steps(state.step)
         exploration = self.config.model.halt_exploration_prob
         probability = value_at(exploration, state.step + 1, self.config.total_steps)
@@ -261,7 +261,7 @@ class _Step:
     def update(
         self, state: TrainState, carry: Carry, grads: Any, row_grads: Array | None
     ) -> tuple[TrainState, Metrics]:
-        """Both optimizers, then the average; with the norms of the gradient and of the change of the parameters."""
+        """Update parameters, puzzle table and EMA; return the state, and the norms of gradient and parameter change."""
         norms = {"grad_norm": optax.tree.norm(grads), "update_norm": jnp.float32(0.0)}
         step, optim = state.step + 1, self.config.optim
         params, opt_state, ema, table = state.params, state.opt_state, state.ema, state.puzzle_table
@@ -294,7 +294,7 @@ class _Step:
 
 
 def into_pieces(tree: Any, pieces: int) -> Any:
-    """Arrays [B, ...] as [pieces, B / pieces, ...]."""
+    """Reshape arrays from [B, ...] to [pieces, B / pieces, ...]."""
     return jax.tree.map(lambda x: x.reshape(pieces, -1, *x.shape[1:]), tree)
 
 

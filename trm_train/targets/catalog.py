@@ -1,4 +1,4 @@
-"""The targets by name, with the settings of their compilers. Imports no jax."""
+"""Targets by name, with the settings of their compilers. Does not import jax."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Target:
     """A machine that a step can be compiled for.
 
     Attributes:
-        name: As users type it.
-        platform: Which compiler.
-        kind: Of its devices, a key of `PEAK_FLOPS` and `DEVICE_BYTES`.
-        topology: As jax names it, for example v4:2x4x4.
+        name: Name, as users type it.
+        platform: Platform, which selects the compiler.
+        kind: Kind of its devices, a key of `PEAK_FLOPS` and `DEVICE_BYTES`.
+        topology: Topology in jax notation, for example v4:2x4x4.
         devices: Number of devices.
-        clock_hz: Of a TPU, for turning cycles into time; None for GPUs.
+        clock_hz: Clock of a TPU, to convert cycles to time; None for GPUs.
     """
 
     name: str
@@ -35,18 +35,18 @@ class Target:
 
     @property
     def usable_bytes(self) -> int:
-        """Memory of a device that a program can use."""
+        """Memory of one device that a program can use."""
         return int(DEVICE_BYTES[self.kind] * (1 if self.platform == "tpu" else USABLE_ON_GPUS))
 
     @property
     def peak_flops(self) -> float:
-        """Matrix products of all devices in bfloat16, at most (FLOP/s)."""
+        """Peak performance of all devices for matrix products in bfloat16 (FLOP/s)."""
         return self.devices * PEAK_FLOPS[self.kind]
 
 
 @dataclass(frozen=True)
 class _Tpu:
-    """A generation of TPUs: slices are named by cores or chips, and shaped in two or three dimensions."""
+    """A TPU generation: slices are named by cores or chips, and have two or three dimensions."""
 
     kind: str
     clock_hz: float
@@ -56,8 +56,8 @@ class _Tpu:
 
 TPUS = {
     # Clocks: 1.05 GHz is Google's figure for v4; the others follow from the peak and the number of matrix units. With
-    # them the compilers estimate a product of 8,192^3 at 1.08 (v4), 1.11 (v5p), 1.14 (v5e) and 1.42 (v6e) times the
-    # ideal time, so that times of v6e are the least certain.
+    # these clocks, the compilers estimate a product of 8,192^3 at 1.08 (v4), 1.11 (v5p), 1.14 (v5e) and 1.42 (v6e)
+    # times the ideal time. So the times for v6e are the least certain.
     "v4": _Tpu("TPU v4", 1.05e9, 2, ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8")),
     "v5p": _Tpu(
         "TPU v5p", 1.75e9, 2, ("2x2x1", "2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8")
@@ -102,7 +102,7 @@ TARGETS = _all_targets()
 
 
 def find_target(name: str) -> Target:
-    """A target by its name.
+    """Return a target by its name.
 
     Raises:
         ConfigError: No target has this name; the nearest name is suggested.
@@ -119,7 +119,7 @@ def find_target(name: str) -> Target:
 
 
 def cuda_description(kind: str) -> str:
-    """A GPU as XLA describes it, a text protobuf."""
+    """Return XLA's description of a GPU, a text protobuf."""
     cores, bandwidth, cache, clock, per_core, per_block, major = CUDA_DEVICES[kind]
     return f"""
 gpu_device_info {{

@@ -1,8 +1,8 @@
-"""The compilers of targets, in a folder beside the project, and the processes that use them.
+"""Compilers of targets, in a folder next to the project, and the processes that use them.
 
-libtpu in the project's own environment logs errors at every start of jax. Its packages, and those of NVIDIA's compiler,
-are in `.tools/targets` (or the folder that `TRM_TARGETS` names) instead, and only a process that compiles for a target
-has that folder on its path.
+In the project's own environment, libtpu would log errors at every start of jax. So libtpu and NVIDIA's compiler are
+installed in `.tools/targets` (or the folder that `TRM_TARGETS` names). Only a process that compiles for a target has
+that folder on its path.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NOISE = re.compile(
 
 
 def packages_folder() -> Path:
-    """Where the compilers are, or would be."""
+    """Return the folder of the compilers, which may not exist."""
     named = os.environ.get(FOLDER)
     if named:
         return Path(named)
@@ -42,10 +42,10 @@ def packages_folder() -> Path:
 
 
 def check_packages(target: Target) -> None:
-    """Refuse a target whose compiler is not installed.
+    """Check that the compiler of a target is installed.
 
     Raises:
-        ConfigError: Says what to install.
+        ConfigError: The compiler is missing; the message says what to install.
     """
     folder = packages_folder()
     there = {found.metadata["Name"].lower() for found in distributions(path=[str(folder)])}
@@ -58,12 +58,12 @@ def check_packages(target: Target) -> None:
 
 
 def compiles_here(target: Target) -> bool:
-    """Whether this process has the target's compiler on its path."""
+    """Return whether this process has the target's compiler on its path."""
     return os.environ.get(COMPILES_FOR) == target.name
 
 
 def run_with_compiler(target: Target, arguments: Sequence[str]) -> int:
-    """Run `trm-train` with these arguments in a process that has the target's compiler; returns its exit code."""
+    """Run `trm-train` in a process that has the target's compiler on its path; return its exit code."""
     check_packages(target)
     program = [sys.executable, "-m", "trm_train", *arguments]
     process = subprocess.Popen(program, env=environment(target), stderr=subprocess.PIPE, text=True)
@@ -75,7 +75,7 @@ def run_with_compiler(target: Target, arguments: Sequence[str]) -> int:
 
 
 def environment(target: Target) -> dict[str, str]:
-    """The environment of a process that compiles for a target."""
+    """Return the environment variables of a process that compiles for a target."""
     own = str(Path(trm_train.__file__).parents[1])
     path = [str(packages_folder().absolute()), own, os.environ.get("PYTHONPATH", "")]
     found = os.environ | {
@@ -85,7 +85,7 @@ def environment(target: Target) -> dict[str, str]:
         "TF_CPP_MIN_LOG_LEVEL": "3",
     }
     if target.platform == "tpu":
-        # Without the first, libtpu waits for a metadata server; without the last, a second process stops at a lock.
+        # Without the first, libtpu waits for a metadata server; without the last, a second process fails at a lock.
         found |= {
             "TPU_SKIP_MDS_QUERY": "1",
             "TPU_ACCELERATOR_TYPE": "v5litepod-" + target.name[4:]
@@ -95,14 +95,14 @@ def environment(target: Target) -> dict[str, str]:
             "ALLOW_MULTIPLE_LIBTPU_LOAD": "1",
         }
     else:
-        # Triton's products are tuned on a device; untuned ones overflow or find no tiles.
+        # Triton's products need tuning on a device; untuned ones overflow or find no tiles.
         flags = os.environ.get("XLA_FLAGS", "")
         found["XLA_FLAGS"] = f"{flags} --xla_gpu_enable_triton_gemm=false".strip()
     return found
 
 
 def _pinned(names: Sequence[str]) -> list[str]:
-    """Requirements of the versions that fit the installed jax."""
+    """Return requirements with the versions that fit the installed jax."""
     libtpu = next(
         found.split(";")[0].strip() for found in requires("jax") or [] if found.startswith("libtpu")
     )
@@ -114,5 +114,5 @@ def _pinned(names: Sequence[str]) -> list[str]:
 
 
 if __name__ == "__main__":
-    # For `make targets`: what to install.
+    # For `make targets`: print the packages to install.
     sys.stdout.write("\n".join(_pinned([name for names in NEEDED.values() for name in names])) + "\n")

@@ -1,4 +1,4 @@
-"""Estimates of a target's compiler for a run's training and evaluation step. Nothing here is measured."""
+"""Estimates by a target's compiler for the training and evaluation steps of a run. Nothing here is measured."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class Estimate:
     Attributes:
         source: Always `compiler estimate`.
         target: Name of the target.
-        device_kind: Of its devices.
+        device_kind: Kind of its devices.
         devices: Number of devices.
         processes: Number of hosts.
-        micro_batches: Microbatches that a batch is computed in.
+        micro_batches: Number of microbatches in a batch.
         evaluation_bytes: Memory that the evaluation of a global batch needs on a device.
-        step_flops: Operations of the network in a training step (FLOP); None where it does not count them.
-        cycles: Of a training step on a TPU.
-        step_s: The same as time.
-        share_of_peak: The operations in that time, as a share of what the devices can do at most.
-        run_hours: That time for all steps of the run.
+        step_flops: Operations of the network in a training step (FLOP); None if the network does not count them.
+        cycles: Cycles of a training step on a TPU.
+        step_s: Time of a training step on a TPU (s).
+        share_of_peak: Performance at that time, as a share of the peak of the devices.
+        run_hours: Time for all steps of the run (h).
         kernels_without_estimate: Calls of hand-written kernels (splash attention), whose time is not in `cycles`.
-        products_without_estimate: Matrix products whose time is not in `cycles`.
-        loops_without_bound: Loops of the program that are counted once.
-        moved_bytes: Bytes that kernels of a GPU read and write in a training step, by kind of kernel.
+        products_without_estimate: Number of matrix products whose time is not in `cycles`.
+        loops_without_bound: Number of loops with an unknown trip count, which are counted once.
+        moved_bytes: Bytes that GPU kernels read and write in a training step, by kind of kernel.
     """
 
     source: str
@@ -64,7 +64,7 @@ class Estimate:
     moved_bytes: dict[str, int]
 
     def lines(self) -> list[str]:
-        """For a person, one fact a line."""
+        """Return the estimate as text lines, one fact per line."""
         found = [
             f"  target      {self.target}: {self.devices} x {self.device_kind}, {self.processes} processes; "
             "all figures of it are compiler estimates, none is measured",
@@ -90,14 +90,14 @@ class Estimate:
 
 
 class Devices(NamedTuple):
-    """The devices of a target, which only compilers can use."""
+    """Devices of a target; only compilers can use them."""
 
     all: list[Any]
     processes: int
 
 
 def target_devices(target: Target) -> Devices:
-    """Descriptions of a target's devices, from its compiler."""
+    """Return descriptions of a target's devices, from its compiler."""
     from jax.experimental import topologies
 
     if target.platform == "cuda":
@@ -126,15 +126,15 @@ def estimate(
     spec: InputSpec,
     total_steps: int,
 ) -> Estimate:
-    """Read a compiled training step, and compile the evaluation step.
+    """Read the estimates of a compiled training step, and compile the evaluation step.
 
     Args:
-        target: The machine.
-        devices: Of the target.
-        compiled: The training step, compiled for these devices.
-        config: Of the run.
-        spec: Of its dataset.
-        total_steps: Steps of the run.
+        target: Target machine.
+        devices: Devices of the target.
+        compiled: Training step, compiled for these devices.
+        config: Configuration of the run.
+        spec: Input sizes of its dataset.
+        total_steps: Number of steps of the run.
     """
     program = Program.read(compiled.stages[-1][1].as_text())
     stages = flops_by_stage(config, spec)
@@ -163,7 +163,7 @@ def estimate(
 
 
 def evaluation_bytes(config: RunConfig, spec: InputSpec, devices: Devices) -> int | None:
-    """Memory that the evaluation of a global batch needs on a device."""
+    """Return the memory that the evaluation of a global batch needs on a device."""
     mesh = make_mesh(config.execution.model_parallel, devices.all)
     definition, weights = abstract_weights(config, spec, mesh)
     evaluate: Any = jax.jit(make_eval_step(config, spec, definition, mesh=mesh))

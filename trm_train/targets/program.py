@@ -40,12 +40,12 @@ class Instruction(NamedTuple):
 
 @dataclass
 class Program:
-    """The computations of an optimized program by name, from `compiled.as_text()`.
+    """Computations of an optimized program by name, from `compiled.as_text()`.
 
     Attributes:
-        computations: Their lines.
+        computations: Instructions of each computation.
         entry: Name of the entry computation.
-        unknown_loops: Loops whose trip count the text does not give; each is counted once.
+        unknown_loops: Loops without a trip count in the text; each is counted once.
     """
 
     computations: dict[str, list[Instruction]]
@@ -67,7 +67,7 @@ class Program:
         return cls(computations, entry)
 
     def executed(self) -> Iterator[tuple[int, Instruction, str]]:
-        """Every instruction that runs, how often, and the computation it is in; fusions are not entered."""
+        """Yield every executed instruction, its count and its computation, without the insides of fusions."""
         yield from self._walk(self.entry, 1)
 
     def _walk(self, name: str, times: int) -> Iterator[tuple[int, Instruction, str]]:
@@ -83,9 +83,9 @@ class Program:
                 yield times, line, name
 
     def trips(self, loop: Instruction) -> int:
-        """How often a loop runs: stated, or the bound that its condition compares with.
+        """Return the trip count of a loop: as stated, or the bound in its condition.
 
-        A loop whose bound is an argument, such as that over the steps of a dispatch, is counted once.
+        A loop whose bound is an argument, such as the loop over the steps of a dispatch, is counted once.
         """
         known = _KNOWN_TRIPS.search(loop.rest)
         if known:
@@ -111,21 +111,21 @@ class Program:
 
 
 def estimated_cycles(program: Program) -> int:
-    """The TPU compiler's estimate, summed over all that runs (cycles)."""
+    """Return the TPU compiler's estimate, summed over all executed instructions (cycles)."""
     return sum(
         times * int(found[1]) for times, line, _ in program.executed() if (found := _CYCLES.search(line.rest))
     )
 
 
 def kernels_without_estimate(program: Program) -> int:
-    """Calls of kernels written by hand (Pallas), which the compiler does not estimate."""
+    """Return the number of calls of hand-written (Pallas) kernels, which the compiler does not estimate."""
     return sum(
         times for times, line, _ in program.executed() if 'custom_call_target="tpu_custom_call"' in line.rest
     )
 
 
 def products_without_estimate(program: Program) -> int:
-    """Matrix products outside of kernels that have no estimate."""
+    """Return the number of matrix products outside of kernels that have no estimate."""
     return sum(
         times
         for times, line, _ in program.executed()
@@ -134,7 +134,7 @@ def products_without_estimate(program: Program) -> int:
 
 
 def moved_bytes(program: Program) -> Counter[str]:
-    """Bytes that kernels read and write, by kind of kernel: sizes of operands and results of all that runs."""
+    """Return the bytes that kernels read and write, by kind of kernel: operand and result sizes of executed code."""
     sizes = {
         name: {line.name: array_bytes(line.result) for line in lines}
         for name, lines in program.computations.items()
@@ -150,7 +150,7 @@ def moved_bytes(program: Program) -> Counter[str]:
 
 
 def kernel_kind(line: Instruction) -> str:
-    """The kind of kernel of an instruction, for people."""
+    """Return the kind of kernel of an instruction, for messages."""
     target = re.search(r'custom_call_target="([^"]*)"', line.rest)
     if target:
         name = target[1].lower()
@@ -167,7 +167,7 @@ def kernel_kind(line: Instruction) -> str:
 
 @cache
 def array_bytes(shape: str) -> int:
-    """Size of the arrays of a result, a tuple's together (bytes)."""
+    """Return the total size of the arrays in a result (bytes)."""
     return sum(
         math.prod(int(length) for length in lengths.split(",") if length) * max(int(bits) // 8, 1)
         for letters, bits, lengths in _ARRAY.findall(re.sub(r"pred\[", "pred8[", shape))

@@ -2,8 +2,8 @@
 
     python -m trm_train.targets.readiness docs/readiness.md [--only 'exp01*'] [--jobs 2]
 
-`make readiness`. Results are kept in a JSON file beside the page, one row for each program and target; a row is
-computed again when the code of the step has changed. Interrupted, the same command resumes.
+`make readiness`. Results are stored in a JSON file next to the page, one row for each program and target. A row is
+computed again when the code of the step has changed. If interrupted, the same command resumes.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ COMPILED_FROM = (
 
 @dataclass(frozen=True)
 class Program:
-    """A program to compile: one experiment stands for all whose programs are the same.
+    """A program to compile; one experiment represents all experiments with the same program.
 
     Attributes:
-        experiments: Names, the first of which is compiled.
-        target: Machine.
-        key: Digest of what decides the program.
+        experiments: Names of the experiments; the first is compiled.
+        target: Name of the target.
+        key: Digest of everything that determines the program.
     """
 
     experiments: tuple[str, ...]
@@ -68,7 +68,7 @@ class Program:
 
 
 def programs() -> list[Program]:
-    """The distinct programs: the study first, then the recipes on each target, then all else."""
+    """Return the distinct programs: exp01c and the recipes on each target first, then the rest of the study."""
     setting, found = Setting("full", "published"), dict[str, list[str]]()
     for name, item in experiments_at(setting).items():
         config = item.configure(setting)
@@ -89,7 +89,7 @@ def programs() -> list[Program]:
 
 
 def _key(config: dict[str, Any], spec: Any, datasets: int) -> str:
-    """Digest of a configuration without numbers that change no shape: rates, warm-up and steps."""
+    """Return the digest of a configuration without numbers that change no shape: rates, warm-up and steps."""
     rates = ("lr_warmup_steps", "lr_min_ratio")
     optim = {
         name: value
@@ -112,7 +112,7 @@ def _key(config: dict[str, Any], spec: Any, datasets: int) -> str:
 
 
 def code_digest() -> str:
-    """Digest of the code that decides what is compiled, docstrings and comments aside, with the version of jax."""
+    """Return the digest of jax's version and of the code that determines the programs, without docstrings."""
     digest, root = hashlib.sha256(version("jax").encode()), Path(trm_train.__file__).parent
     for name in COMPILED_FROM:
         path = root / name
@@ -131,7 +131,7 @@ def _is_text(statement: object) -> bool:
 
 
 def compile_program(program: Program) -> dict[str, Any]:
-    """Compile a program, with more microbatches if it does not fit as it is; returns its row."""
+    """Compile a program, with more microbatches if it does not fit; return its row."""
     plan, error = _dry_run(program, ())
     changed = ""
     if plan is None or not plan["fits"]:
@@ -146,7 +146,7 @@ def compile_program(program: Program) -> dict[str, Any]:
 
 
 def _dry_run(program: Program, more: Sequence[str]) -> tuple[dict[str, Any] | None, str]:
-    """The plan of a program, or None and why there is none."""
+    """Return the plan of a program, or None and the reason."""
     target = find_target(program.target)
     command = [sys.executable, "-m", "trm_train", "run", program.experiments[0], "--dry-run", "--json"]
     done = subprocess.run(
@@ -158,13 +158,13 @@ def _dry_run(program: Program, more: Sequence[str]) -> tuple[dict[str, Any] | No
     )
     if done.stdout.startswith("{"):
         return json.loads(done.stdout), ""
-    # Of a traceback the line with the exception; jax writes a remark after it.
+    # In a traceback, take the line with the exception; jax writes a remark after it.
     said = done.stderr.strip().splitlines() or ["no answer"]
     return None, next((line for line in reversed(said) if "Error: " in line), said[-1])[:300]
 
 
 def run(page: Path, only: Sequence[str], targets: Sequence[str], jobs: int) -> int:
-    """Compile what has no row yet, and write the page after each; returns how many do not fit."""
+    """Compile the programs that have no row, and write the page after each; return how many do not fit."""
     store, code = page.with_suffix(".json"), code_digest()
     rows: list[dict[str, Any]] = json.loads(store.read_text()) if store.exists() else []
     wanted = [
@@ -202,7 +202,7 @@ def _say(line: str) -> None:
 
 
 def render(rows: Iterable[dict[str, Any]], wanted: Sequence[Program]) -> str:
-    """The page."""
+    """Return the page."""
     by_key = {(row["key"], row["target"]): row for row in rows}
     known = [(each, by_key[each.key, each.target]) for each in wanted if (each.key, each.target) in by_key]
     missing = [each for each in wanted if (each.key, each.target) not in by_key]
@@ -273,7 +273,7 @@ the real time of a step.
 
 
 def main() -> None:
-    """Compile, and write the page; exit code 1 if a program does not fit."""
+    """Compile the programs and write the page; exit with code 1 if a program does not fit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("page", type=Path)
     parser.add_argument("--only", nargs="*", default=[], help="names or globs of experiments")

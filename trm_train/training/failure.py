@@ -21,7 +21,7 @@ LESS_MEMORY = (
 
 @contextmanager
 def explaining_memory() -> Generator[None, None, None]:
-    """Say what to change where the devices cannot hold a run."""
+    """Add advice on what to change when the devices run out of memory."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:
@@ -31,7 +31,7 @@ def explaining_memory() -> Generator[None, None, None]:
 
 
 def explained(run: Started, error: Exception) -> Exception:
-    """Leave word of an error in the run's folder, where that is still possible; returns what to raise."""
+    """Write an error to the run's status, if still possible, and return the exception to raise."""
     good = run.checkpoints.latest_step()
     if isinstance(error, NotFiniteError):
         way = f"the last checkpoint is at step {good:,}" if good else "there is no checkpoint yet"

@@ -26,22 +26,22 @@ AHEAD = 2
 
 @dataclass(frozen=True)
 class RowNumbers:
-    """Gives the numbers of rows in their place, for devices that hold the rows.
+    """Reader that returns row numbers instead of rows, for devices that already hold the rows.
 
     Attributes:
-        dataset: Whose rows they are.
+        dataset: Dataset that the rows belong to.
     """
 
     dataset: Dataset
 
     def gather(self, picks: Picks, rows: np.ndarray | None) -> Batch:
-        """`rows` int32 [b]."""
+        """Return the row numbers of a batch as `rows`, int32 [b]."""
         found = self.dataset.groups.rows(picks) if rows is None else rows
         return {"rows": found.astype(np.int32)}
 
 
 def numbered(dataset: Dataset) -> Dataset:
-    """The same split, whose batches are `rows`: which they are."""
+    """Return the same split with a reader whose batches contain only row numbers (`rows`)."""
     if len(dataset) > np.iinfo(np.int32).max:
         raise ConfigError(
             f"execution.device_rows: {dataset.name} has {len(dataset):,} rows, more than 2^31 - 1"
@@ -50,14 +50,14 @@ def numbered(dataset: Dataset) -> Dataset:
 
 
 def dispatches(start: int, total: int, most: int, every: Sequence[int], ends: Sequence[int]) -> Iterator[int]:
-    """How many steps each dispatch takes: as many as may be, but none beyond a step after which something is done.
+    """Yield the number of steps of each dispatch: as many as possible without passing a step where something is due.
 
     Args:
-        start: Steps taken before.
-        total: Steps in all.
-        most: Steps of a dispatch at most.
-        every: Interval in steps; 0 never.
-        ends: Last steps of the stages of training.
+        start: Steps already taken.
+        total: Total number of steps.
+        most: Maximum number of steps in one dispatch.
+        every: Intervals in steps (0: never).
+        ends: Last step of each training stage.
     """
     step = start
     while step < total:
@@ -68,14 +68,14 @@ def dispatches(start: int, total: int, most: int, every: Sequence[int], ends: Se
 
 
 class Prefetcher:
-    """What each dispatch takes beside the state, put on the devices by a thread of its own.
+    """Prefetcher: a thread that puts the input of the next dispatches on the devices.
 
     Args:
         loader: This process's batches, from the next step on.
-        mesh: Devices.
-        counts: Steps of each dispatch.
-        most: Steps of a dispatch at most.
-        held: Rows that the devices hold.
+        mesh: Mesh of the devices.
+        counts: Number of steps in each dispatch.
+        most: Maximum number of steps in one dispatch.
+        held: Rows that the devices already hold, or None.
     """
 
     def __init__(
@@ -100,14 +100,14 @@ class Prefetcher:
         self._thread.shutdown(wait=True, cancel_futures=True)
 
     def next(self) -> tuple[int, Given]:
-        """How many steps the next dispatch takes, and what it is given."""
+        """Return the number of steps in the next dispatch, and its input."""
         if not self._coming:
             self.prepare()
         count, coming = self._coming.popleft()
         return count, coming.result()
 
     def prepare(self) -> None:
-        """Begin with what the dispatches to come take: best while the devices are busy."""
+        """Start to prefetch the input of the next dispatches. Best called while the devices are busy."""
         while len(self._coming) < AHEAD and (count := next(self._counts, 0)):
             self._coming.append((count, self._thread.submit(self._make, count)))
 
@@ -125,5 +125,5 @@ class Prefetcher:
 
 
 def hold_rows(dataset: Dataset, mesh: Mesh) -> dict[str, jax.Array]:
-    """All rows of a split, on every device."""
+    """Put all rows of a split on every device."""
     return put_batch(dataset.read(np.arange(len(dataset))), replicated(mesh))

@@ -29,7 +29,7 @@ class Initial:
 
     Attributes:
         weights: As numpy arrays, for the dataset's identifiers.
-        note: Where they come from and which embedding rows are new, for people.
+        note: Message for the user: source of the weights, and which embedding rows are new.
     """
 
     weights: Weights
@@ -39,13 +39,13 @@ class Initial:
 def start_from(
     reference: str, config: RunConfig, layout: Layout, hosts: Hosts | None = None
 ) -> tuple[RunConfig, Initial]:
-    """The configuration with the digest of the weights that a reference names, and these.
+    """Return the initial weights that a reference names, and the configuration with their digest.
 
     Args:
         reference: `RUN`, `RUN@STEP`, or a file of published weights.
         config: The experiment's configuration with all overrides.
         layout: The root with the dataset and the run.
-        hosts: All processes of the new run.
+        hosts: All processes of the new run, or None if there is only one.
     """
     manifest = read_manifest(layout, config.data.only_dataset("--init-from"))
     if is_weights_file(reference):
@@ -71,7 +71,7 @@ def start_from(
 
 
 def weights_digest(weights: Weights) -> str:
-    """sha256 over names, shapes and values of all arrays."""
+    """Return the sha256 of the names, shapes and values of all arrays."""
     digest = hashlib.sha256()
     for path, leaf in jax.tree_util.tree_leaves_with_path(weights):
         array = np.asarray(leaf, np.float32)
@@ -83,7 +83,7 @@ def weights_digest(weights: Weights) -> str:
 def _for_dataset(
     weights: Weights, old: list[str], manifest: Manifest, layout: Layout, *, same: bool
 ) -> tuple[Weights, str]:
-    """The weights with embedding rows for a dataset's identifiers, and what to say of new ones."""
+    """Return weights with one embedding row per identifier of the dataset, and a note about new rows."""
     rows = weights.puzzle_table
     if rows is None:
         return weights, ""
@@ -98,7 +98,7 @@ def _for_dataset(
 
 
 def _names_of_run(layout: Layout, record: RunRecord) -> list[str]:
-    """Names of a run's identifiers, from the dataset that it learned from; none where that is not there any more."""
+    """Return the names of a run's identifiers from its training dataset, or [] if that dataset no longer exists."""
     try:
         manifest = read_manifest(layout, record.config.data.only_dataset())
         if manifest.identifiers_digest == record.identifiers_digest:
@@ -109,7 +109,7 @@ def _names_of_run(layout: Layout, record: RunRecord) -> list[str]:
 
 
 def _check_shapes(reference: str, weights: Weights, config: RunConfig, manifest: Manifest) -> None:
-    """Refuse weights of another network, naming every difference."""
+    """Raise CheckpointError if the weights do not fit the network; the message lists every difference."""
     _, shapes = abstract_weights(config, input_spec(manifest))
     wanted, found = _shapes(shapes), _shapes(weights)
     problems = [f"missing: {name}" for name in sorted(wanted.keys() - found.keys())]
@@ -131,7 +131,7 @@ def _check_shapes(reference: str, weights: Weights, config: RunConfig, manifest:
 
 
 def _shapes(weights: Weights) -> dict[str, tuple[Any, ...]]:
-    """Shape of every array by name; of the puzzle table the width only."""
+    """Return the shape of every array by name; for the puzzle table, only the width."""
     named = {
         jax.tree_util.keystr(path, simple=True, separator="."): tuple(leaf.shape)
         for path, leaf in jax.tree_util.tree_leaves_with_path(weights)

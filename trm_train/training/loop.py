@@ -1,6 +1,6 @@
 """One training run: steps, metrics, validation, checkpoints. Reads top to bottom in `train` and `_run_steps`.
 
-The device never waits for the host: steps are dispatched, then the metrics of the dispatch before are fetched.
+The device never waits for the host: the next steps are dispatched before the metrics of the last dispatch are fetched.
 """
 
 from __future__ import annotations
@@ -43,32 +43,32 @@ def train(
     initial: Initial | None = None,
     begins: Callable[[StopRequest], None] = lambda _: None,
 ) -> TrainResult:
-    """Train a run to its last step, from its newest checkpoint if it has one.
+    """Train a run to its last step, starting from its newest checkpoint if it has one.
 
     Args:
-        experiment: Names the run.
+        experiment: Experiment that names the run.
         config: The experiment's configuration with all overrides.
         layout: The root.
-        console: Shows progress.
-        resume: False throws away what the run has and starts over.
+        console: Console that shows progress.
+        resume: False discards the existing run and starts over.
         anew_once: Idempotency token of `resume=False`: the first start with a token discards the run, later starts
             with the same token resume.
-        tracking: Where metrics are mirrored.
-        extend: Steps in all, beyond those of the configuration.
-        label: What the user calls the run; empty keeps what it is called.
-        hosts: All processes that train it, each of which calls this; None where there is one.
-        initial: Weights that a new run starts from, whose digest `config` has; None draws them.
-        begins: Called before the first step: from here on a signal is a request to stop, after a step and a checkpoint.
+        tracking: Tracker that receives a copy of the metrics.
+        extend: New total number of steps, larger than in the configuration.
+        label: User's label for the run; empty keeps the current label.
+        hosts: All processes that train the run; each of them calls this function. None for a single process.
+        initial: Initial weights of a new run; `config` has their digest. None initializes them randomly.
+        begins: Called before the first step. From then on, a signal stops the run after a step and a checkpoint.
 
     Raises:
         ConfigError: The configuration cannot be run.
         DatasetNotFoundError: Its dataset is not built.
-        CorruptDatasetError: Its dataset is not what was built.
+        CorruptDatasetError: Its dataset has changed since it was built.
         BusyError: Another process or machine is training the run.
-        CheckpointError: Its checkpoints belong to other rows.
+        CheckpointError: Its checkpoints belong to a dataset with other rows.
         NotFiniteError: The loss is not finite.
         OutOfMemoryError: The devices cannot hold it.
-        HostError: The processes differ in what they train, or one of them is gone.
+        HostError: The processes would train different things, or one of them has ended.
     """
     with ExitStack() as stack, explaining_memory():
         run = start_run(
@@ -103,7 +103,7 @@ def train(
 
 
 def _run_steps(run: Started, stop: StopRequest) -> tuple[int, bool]:
-    """All steps that are left; returns the steps taken in all, and whether every validation up to there was made."""
+    """Take the remaining steps; return the total steps taken, and whether every validation up to there was made."""
     execution = run.config.execution
     state, total = run.state, run.record.total_steps
     pending: tuple[int, int, Any] | None = None
@@ -142,13 +142,13 @@ def _run_steps(run: Started, stop: StopRequest) -> tuple[int, bool]:
 
 
 def validation_due(run: Started, step: int) -> bool:
-    """Whether the validation split is to be evaluated after a step."""
+    """Return whether the validation split must be evaluated after a step."""
     every = run.config.execution.validate_every
     return bool(run.validation) and step > 0 and (step == run.record.total_steps or step % every == 0)
 
 
 def note_steps(run: Started, first: int, count: int, metrics: Any) -> None:
-    """Fetch the metrics of the steps of a dispatch and note them."""
+    """Fetch the metrics of the steps of one dispatch and record them."""
     fetched = jax.device_get(metrics)
     run.observer.pace.arrived(count)
     several = run.config.execution.steps_per_dispatch > 1
@@ -158,9 +158,9 @@ def note_steps(run: Started, first: int, count: int, metrics: Any) -> None:
 
 
 def validate_now(run: Started, stop: StopRequest, state: TrainState, step: int) -> bool:
-    """Evaluate the EMA weights on the validation split and note the result; False where the run was asked to stop.
+    """Evaluate the EMA weights on the validation split and record the result; return False if interrupted by a stop.
 
-    It is made up for by the start that resumes from there. Of a mixture every dataset is evaluated, and their sum too.
+    The next start repeats an interrupted validation. For a mixture, every dataset and their sum are recorded.
     """
     limit = run.config.execution.validation_examples
 

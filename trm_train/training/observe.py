@@ -1,13 +1,13 @@
 """Observer of every process of a run: log, heartbeats, speed, and the check for NaN.
 
-Reports are written beside the steps: soon after the first step, later about once a minute, and before every checkpoint,
-which stands on them. A report that the bucket does not take is written with the next one.
+Reports are written in the background: soon after the first step, then about once a minute, and before every
+checkpoint, which depends on them. If the bucket refuses a report, the next report includes its content.
 
-    logs/worker-1-<start>-000000.log       lines for people, in parts, since a bucket cannot append
-    heartbeats/worker-1.json               step, time, share of it spent waiting for batches: `Heartbeat`
+    logs/worker-1-<start>-000000.log       log lines in parts, because a bucket cannot append
+    heartbeats/worker-1.json               step, time, share of time spent waiting for batches: `Heartbeat`
 
-Process 0 also writes metrics and status: `training/recorder.py`. All processes see the same metrics, since those are
-sums over all devices.
+Process 0 also writes metrics and status: `training/recorder.py`. All processes see the same metrics, because metrics
+are sums over all devices.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ LEAVE_S = 60.0
 
 
 class Observer:
-    """Notes every step of one start of a run; the class of all processes but process 0.
+    """Records every step of one start of a run. Process 0 uses the subclass `Recorder`.
 
     Args:
         folder: The run's folder.
         record: The run's record.
         start: Step that the run starts from.
-        pace: The clock of its steps.
+        pace: Timer of the steps.
         hosts: All processes.
 
     Attributes:
-        pace: The clock.
-        watchdog: Reports a stall, and ends the process.
-        scores: Exact accuracy of the validations of this start, by step; None without labelled rows. Process 0 knows
-            those of earlier starts too.
+        pace: Timer of the steps.
+        watchdog: Thread that reports a stall and then ends the process.
+        scores: Exact accuracy by step for the validations of this start; None without labelled rows. In process 0,
+            also those of earlier starts.
     """
 
     def __init__(self, folder: Folder, record: RunRecord, start: int, pace: Pace, hosts: Hosts) -> None:
@@ -78,26 +78,26 @@ class Observer:
 
     @property
     def seconds(self) -> float:
-        """Training time over all starts (s), which process 0 counts."""
+        """Training time over all starts (s); only process 0 measures it."""
         return 0.0
 
     @property
     def too_slow(self) -> bool:
-        """Whether the run has long been slower than the user asks for, which process 0 finds out."""
+        """Whether the run is too slow for `min_examples_per_s`; only process 0 detects it."""
         return False
 
     def begin(self) -> None:
-        """Note that the first step is about to be taken."""
+        """Report the start; called just before the first step."""
         self._note_begin()
         self.flush("running")
         self.pace.begin()
 
     def step(self, step: int, metrics: dict[str, Any]) -> None:
-        """Note the metrics of a step.
+        """Record the metrics of a step.
 
         Args:
-            step: Counted from 1.
-            metrics: Numpy scalars, sums over the batch; of a mixture those of each dataset too.
+            step: Step number, from 1.
+            metrics: Numpy scalars, sums over the batch; for a mixture, also those of each dataset.
         """
         self._step = step
         paced = self.pace.step(step)
@@ -110,24 +110,24 @@ class Observer:
     def validated(
         self, step: int, sums: dict[str, float], by_dataset: dict[str, dict[str, float]] | None = None
     ) -> None:
-        """Note a validation: sums over its rows, of a mixture also those of each dataset."""
+        """Record a validation: sums over its rows; for a mixture, also those of each dataset."""
         count = int(sums["count"])
         self.scores[step] = sums["exact_accuracy"] / count if count else None
         self._note(f"step {step:>6,}  validation: exact {int(sums['exact_accuracy']):,} of {count:,}")
 
     def flush(self, state: State, reason: str = "") -> None:
-        """Write everything since the last report, and return when it is written."""
+        """Write everything since the last report; return when it is written."""
         if self._report is not None:
             try:
                 self._report.result()
             except BucketError:
-                pass  # this report holds what that one could not write
+                pass  # the flush below includes what that report could not write
             finally:
                 self._report = None
         self._prepare(state, reason)()
 
     def last_words(self, text: str) -> None:
-        """Report that another process of the run has failed; this process is about to be ended."""
+        """Report that another process of the run has failed; this process is about to end."""
         self._prepare("failed", text)()
 
     def end(self, state: State) -> None:
@@ -136,7 +136,7 @@ class Observer:
         self.flush(state)
 
     def close(self) -> None:
-        """End the threads; a report on its way is written."""
+        """Stop the threads, after a report in progress is written."""
         self.watchdog.close()
         self._reporter.shutdown(wait=True)
 
@@ -145,7 +145,7 @@ class Observer:
         self._note(text)
 
     def alert(self, title: str, text: str) -> None:
-        """Say something urgent; process 0 tells the tracker too."""
+        """Report something urgent; process 0 also sends it to the tracker."""
         self.say(text)
 
     def _note_begin(self) -> None:
@@ -162,10 +162,10 @@ class Observer:
             self._note(f"step {step:>6,}  loss {loss:.4f}")
 
     def _note(self, *lines: str) -> None:
-        self._lines.extend(f"{now()} {line}\n" for line in lines)  # the watchdog's thread notes too
+        self._lines.extend(f"{now()} {line}\n" for line in lines)  # the watchdog thread appends too
 
     def _report_if_due(self) -> None:
-        """Hear how the last report ended, and have the next one written beside the steps."""
+        """Check the result of the last report, and start the next one in the background when it is due."""
         if self._report is not None and self._report.done():
             report, self._report = self._report, None
             try:
@@ -182,7 +182,7 @@ class Observer:
             self._report = self._reporter.submit(self._prepare("running"))
 
     def _prepare(self, state: State, reason: str = "") -> Callable[[], None]:
-        """Returns what writes everything up to here; later steps do not change what it writes."""
+        """Return a function that writes everything recorded so far; later steps do not change what it writes."""
         if reason:
             self._note(f"{state}: {reason}")
         lines, self._lines = self._lines, []
@@ -219,11 +219,11 @@ class Observer:
         return f"{LOGS}/worker-{self._hosts.index}-{self._started_at.replace(':', '')}-{part}.log"
 
     def _stalls(self, warning: str) -> None:
-        """Report a stall; called by the watchdog's thread."""
+        """Report a stall; runs in a watchdog thread."""
         self.alert("stalled", f"step {self._step:>6,}  {warning}")
 
     def _end_stalled(self, reason: str) -> None:
-        """End a process that makes no progress; called by the watchdog's thread, waits for nothing that hangs too."""
+        """End a stalled process. Runs in the watchdog thread and never waits for anything that may hang as well."""
         text = (
             f"{self._record.run}: ended after step {self._step:,}: {reason}; the same command resumes from the last "
             "checkpoint"
@@ -239,11 +239,11 @@ class Observer:
         end_now(Exit.STALLED)
 
     def _tell_tracker(self, title: str, text: str) -> None:
-        """Process 0 has the tracker."""
+        """Do nothing; process 0 overrides this, because only it has a tracker."""
 
 
 def _in_time(parts: list[Callable[[], object]], limit_s: float) -> None:
-    """Do several things at once, and wait for none of them longer than a limit."""
+    """Run several functions in parallel threads, and wait at most `limit_s` for each."""
     threads = [threading.Thread(target=part, daemon=True) for part in parts]
     for thread in threads:
         thread.start()

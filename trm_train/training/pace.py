@@ -19,17 +19,17 @@ VAIN_STRETCHES = 3
 
 
 class Pace:
-    """The clock of a run's steps.
+    """Timer of a run's steps.
 
-    The host is one dispatch ahead of the device: the time of its steps is that between two whose metrics have arrived,
-    the same for each of them.
+    The host is one dispatch ahead of the device. So the time of a dispatch is the time between two arrivals of metrics,
+    divided equally among its steps.
 
     Args:
-        flops_at: Floating-point operations of a step, counted from 1; None where they are not known.
-        peak: What the devices can do at most (FLOP/s), None where it is not known.
+        flops_at: Returns the floating-point operations of a step (from 1); None if unknown.
+        peak: Peak performance of the devices (FLOP/s); None if unknown.
 
     Attributes:
-        dispatch_s: Time of the last steps that came together.
+        dispatch_s: Duration of the last dispatch (s).
     """
 
     def __init__(self, flops_at: Callable[[int], float | None], peak: float | None) -> None:
@@ -43,25 +43,25 @@ class Pace:
         self._noted = 0
 
     def begin(self) -> None:
-        """The first step is about to be taken."""
+        """Start the timer; called just before the first step."""
         self._marked = time.perf_counter()
 
     @contextmanager
     def waiting(self) -> Generator[None, None, None]:
-        """Count the time inside as waiting for a batch."""
+        """Count the time inside this context as waiting for a batch."""
         begun = time.perf_counter()
         yield
         self._waited += time.perf_counter() - begun
 
     @contextmanager
     def aside(self) -> Generator[None, None, None]:
-        """Count the time inside as outside of steps: validation, a checkpoint."""
+        """Exclude the time inside this context from step times: validation, saving a checkpoint."""
         begun = time.perf_counter()
         yield
         self._aside += time.perf_counter() - begun
 
     def arrived(self, steps: int) -> None:
-        """The metrics of several steps have arrived together."""
+        """Record that the metrics of one dispatch have arrived, for a number of steps."""
         now = time.perf_counter()
         self.dispatch_s = max(now - self._marked - self._aside, 0.0)
         self._of_a_step = self.dispatch_s / steps, self._waited / steps
@@ -69,7 +69,7 @@ class Pace:
         self._marked, self._aside, self._waited = now, 0.0, 0.0
 
     def step(self, step: int) -> dict[str, Any]:
-        """Add a finished step; returns its columns of the metric table."""
+        """Record a finished step, and return its columns of the metric table."""
         if not self._noted:
             self.arrived(1)
         self._noted -= 1
@@ -86,7 +86,7 @@ class Pace:
         return columns
 
     def window(self, slots: int) -> dict[str, float]:
-        """Rates over the steps since the last window, with a number of slots each; what is not known is left out."""
+        """Return the rates since the last window, for `slots` slots per step; unknown rates are left out."""
         seconds = max(self._sums["step_s"], 1e-9)
         rates = {
             "step_s": seconds / max(self._steps, 1),
@@ -100,13 +100,13 @@ class Pace:
 
 
 class SlowAlert:
-    """Says when a run has grown slow, once until it is fast again.
+    """Detects that a run has become slow; reports it once until the run is fast again.
 
     Args:
-        wanted: Examples per second that the user asks for; 0 asks for none.
+        wanted: Minimum speed that the user asks for (examples/s); 0 for no minimum.
 
     Attributes:
-        speed: Of the last stretch (examples/s).
+        speed: Speed over the last interval (examples/s).
     """
 
     def __init__(self, wanted: float = 0.0) -> None:
@@ -118,7 +118,7 @@ class SlowAlert:
         self._examples, self._seconds = 0, 0.0
 
     def step(self, examples: int, seconds: float) -> str | None:
-        """A step of a number of examples is done; returns what a person should know, if anything."""
+        """Record a step with a number of examples; return a warning for the user, or None."""
         self._examples += examples
         self._seconds += seconds
         if self._seconds < STRETCH_S:
@@ -143,5 +143,5 @@ class SlowAlert:
 
     @property
     def in_vain(self) -> bool:
-        """Whether it has long been slower than the user asks for."""
+        """Whether the speed was below the user's minimum for several intervals in a row."""
         return self._below >= VAIN_STRETCHES

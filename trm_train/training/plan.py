@@ -33,27 +33,27 @@ MOST_EXCHANGES = 12
 
 @dataclass(frozen=True, kw_only=True)
 class RunPlan:
-    """What would run.
+    """Plan of a run that was not started.
 
     Attributes:
         run: Name of the run.
-        folder: Where it would lie.
+        folder: Path of its folder.
         config: The resolved configuration.
-        dataset: Name, digest, training groups, examples (None until it is built) and identifiers of the dataset, and
-            whether it is built.
+        dataset: Name, digest, number of training groups, examples (None until it is built) and identifiers of the
+            dataset, and whether it is built.
         num_parameters: Trained parameters of the network.
-        num_embedding_parameters: Elements of the puzzle-embedding table.
-        total_steps: Optimizer steps.
-        epochs: At most that many: rows loaded over groups, if every slot halted at every step; None where
-            the groups are not known.
+        num_embedding_parameters: Number of elements of the puzzle-embedding table.
+        total_steps: Number of optimizer steps.
+        epochs: Upper bound: loaded rows divided by groups, if every slot halted at every step. None if the number of
+            groups is unknown.
         batch: Shape and type of each array of a global batch.
-        mesh: Devices along each axis.
-        memory_bytes: Of the compiled step on one device.
-        peak_bytes: What a device must hold for it: arguments, and results and temporaries that take no place of theirs.
-        device_bytes: What one of the devices that are asked about can hold; None where none is.
-        collectives: What the devices send each other in a step, the largest first.
-        compile_s: Time to compile.
-        estimate: With a target, what its compiler says.
+        mesh: Number of devices along each axis.
+        memory_bytes: Memory of the compiled step on one device, by part.
+        peak_bytes: Memory of one device: arguments, plus results and temporaries that do not reuse a buffer.
+        device_bytes: Memory capacity of the device that the user asks about; None if no device is given.
+        collectives: Collective operations of a step, the largest first.
+        compile_s: Compilation time (s).
+        estimate: Estimate from the compiler of the target; None without a target.
     """
 
     run: str
@@ -75,13 +75,13 @@ class RunPlan:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the step fits into a device; None where what it needs, or what a device holds, is not known."""
+        """Whether the step fits into a device; None if its need or the capacity of the device is unknown."""
         if self.peak_bytes is None or self.device_bytes is None:
             return None
         return self.peak_bytes <= self.device_bytes
 
     def text(self) -> str:
-        """The plan for a person."""
+        """Return the plan as text for the user."""
         memory = self.memory_bytes or {}
         epochs = "epochs unknown until the dataset is built"
         if self.epochs is not None:
@@ -105,7 +105,7 @@ class RunPlan:
         return "\n".join(lines)
 
     def _memory_lines(self) -> list[str]:
-        """What a device must hold, beside what it can."""
+        """Return lines on the memory that a device needs and the memory that it has."""
         if self.peak_bytes is None:
             return []
         needed = f"              {self.peak_bytes / 1e9:,.2f} GB a device"
@@ -117,7 +117,7 @@ class RunPlan:
         return [held if self.fits else f"{held}: too much; {LESS_MEMORY} less"]
 
     def _exchange_lines(self) -> list[str]:
-        """What devices send each other, and how much of it is not shown."""
+        """Return lines on the collectives of a step; the small ones are summarized."""
         if not self.collectives:
             return []
         shown, rest = self.collectives[:MOST_EXCHANGES], self.collectives[MOST_EXCHANGES:]
@@ -145,7 +145,7 @@ class RunPlan:
 
 
 def simulate_devices(number: int) -> None:
-    """Simulate this many devices in this process, which has not asked jax for any yet."""
+    """Simulate a number of CPU devices. Call it before this process uses jax devices."""
     if not 1 <= number <= MOST_DEVICES:
         raise ConfigError(f"--devices {number}: expected 1 to {MOST_DEVICES}")
     jax.config.update("jax_platforms", "cpu")
@@ -153,7 +153,7 @@ def simulate_devices(number: int) -> None:
 
 
 def device_bytes(kind: str) -> int:
-    """Memory of a kind of device, by a part of its name."""
+    """Return the memory of a kind of device (bytes), found by a part of its name."""
     for name, held in DEVICE_BYTES.items():
         if kind.lower() in name.lower():
             return held
@@ -168,15 +168,15 @@ def plan_run(
     device: str | None = None,
     target: Target | None = None,
 ) -> RunPlan:
-    """Compile the training step of a run and describe it; where the dataset is not built, from its specification.
+    """Compile the training step of a run and describe it. If the dataset is not built, use its specification.
 
     Args:
-        experiment: Names the run.
+        experiment: Experiment that names the run.
         config: The experiment's configuration with all overrides.
         layout: The root.
-        total_steps: Of the run, extensions included.
-        device: Kind that its memory is compared with.
-        target: Machine that it is compiled for, whose compiler this process has; None: the devices that are here.
+        total_steps: Total number of steps, extensions included.
+        device: Kind of device to compare the memory with.
+        target: Machine to compile for; its compiler must be installed here. None compiles for the local devices.
     """
     devices = None if target is None else target_devices(target)
     mesh, spec, dataset = _find_dataset(experiment, config, layout, None if devices is None else devices.all)
@@ -220,7 +220,7 @@ def plan_run(
 def _find_dataset(
     experiment: Experiment, config: RunConfig, layout: Layout, devices: Sequence[Any] | None
 ) -> tuple[Mesh, InputSpec, dict[str, Any]]:
-    """The mesh, the shapes, and what can be said of the dataset, built or not."""
+    """Return the mesh, the input shapes, and the known facts about the dataset, built or not."""
     try:
         prepared = prepare(experiment, config, layout, devices)
     except DatasetNotFoundError:

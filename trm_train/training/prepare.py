@@ -1,4 +1,4 @@
-"""Everything before the first step except arrays; `--dry-run` ends here, training continues from here."""
+"""All checks before the first step that need no arrays. `--dry-run` stops here; training continues from here."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from trm_train.step.compile import use_compilation_cache
 
 @dataclass(frozen=True)
 class Prepared:
-    """A run that could start.
+    """A checked run that can start.
 
     Attributes:
         layout: The root.
-        config: What it is.
-        manifests: Of its datasets, in order; one, but of a mixture.
-        mesh: Devices.
-        record: Of a run that starts now.
-        folder: Where it lies.
+        config: Configuration of the run.
+        manifests: Manifests of its datasets, in order; more than one only for a mixture.
+        mesh: Mesh of the devices.
+        record: Record of a run that starts now.
+        folder: Folder of the run.
     """
 
     layout: Layout
@@ -52,7 +52,7 @@ class Prepared:
 def prepare(
     experiment: Experiment, config: RunConfig, layout: Layout, devices: Sequence[Any] | None = None
 ) -> Prepared:
-    """Check a configuration against its dataset and the devices, by default those that are here, and name the run."""
+    """Check a configuration against its dataset and the devices (default: the local devices), and name the run."""
     check_config(config)
     use_compilation_cache()
     manifests = tuple(read_manifest(layout, name) for name in config.data.names)
@@ -63,7 +63,7 @@ def prepare(
 
 
 def check_batch(config: RunConfig, mesh: Mesh) -> None:
-    """Refuse a batch that cannot be spread evenly."""
+    """Raise ConfigError if the batch cannot be divided evenly among devices and microbatches."""
     devices, pieces = mesh.shape["data"], config.execution.micro_batches
     pieces = 1 if pieces == "auto" else pieces
     if config.data.global_batch_size % (devices * pieces):
@@ -75,7 +75,7 @@ def check_batch(config: RunConfig, mesh: Mesh) -> None:
 
 
 def check_dataset_is_built(config: RunConfig, layout: Layout) -> None:
-    """Refuse to start without the dataset, saying how to build it."""
+    """Raise DatasetNotFoundError if a dataset is not built; the message says how to build it."""
     for name in config.data.names:
         try:
             read_manifest(layout, name)
@@ -89,12 +89,12 @@ LIBRARIES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy")
 
 
 def training_facts(record: RunRecord, *, resume: bool, extend: int | None) -> dict[str, Any]:
-    """What this process would train, with what; plain JSON values by name.
+    """Return what this process would train, and with which versions, as plain JSON values by name.
 
     Args:
-        record: Of a run that starts now.
+        record: Record of a run that starts now.
         resume: Whether to resume the existing run.
-        extend: Steps in all that the user asks for.
+        extend: Total number of steps that the user asks for.
     """
     return {
         "experiment": record.experiment,
@@ -109,12 +109,12 @@ def training_facts(record: RunRecord, *, resume: bool, extend: int | None) -> di
 
 
 def library_versions() -> dict[str, str]:
-    """Versions of Python and of the libraries that numbers depend on, by name."""
+    """Return the versions, by name, of Python and of the libraries that affect numerical results."""
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
 
 
 def code_digest(*packages: ModuleType) -> str:
-    """sha256 over the source files of packages, their names included; 16 digits of it."""
+    """Return the first 16 digits of the sha256 over the source files of packages, file names included."""
     digest = hashlib.sha256()
     for package in packages:
         folder = Path(package.__path__[0])
@@ -125,7 +125,7 @@ def code_digest(*packages: ModuleType) -> str:
 
 
 def leaves(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Values by their dotted names."""
+    """Yield the innermost values with their dotted names."""
     for name, inner in value.items():
         if isinstance(inner, dict):
             yield from leaves(inner, f"{prefix}{name}.")  # pyright: ignore[reportUnknownArgumentType]

@@ -1,4 +1,4 @@
-"""Published weights: fitted to a configuration, imported as a run that can be evaluated, exported from a run."""
+"""Published weights: match them to a configuration, import them as a run for evaluation, export them from a run."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ LARGEST_NAMES_BYTES = 1 << 28
 
 @dataclass(frozen=True, kw_only=True)
 class Imported:
-    """What was imported.
+    """Result of an import.
 
     Attributes:
         run: Name of the run.
         folder: Its folder.
-        sha256: Of the file.
-        dataset: That it is evaluated on.
-        identifiers: Of the dataset; 1 is the blank one.
-        matched: Identifiers that have a row of the file.
-        rows: Embedding rows of the file.
-        unchanged: The run was there already.
+        sha256: Digest of the file.
+        dataset: Dataset that the run is evaluated on.
+        identifiers: Number of identifiers of the dataset; 1 means only the blank one.
+        matched: Number of identifiers that have a row in the file.
+        rows: Number of embedding rows in the file.
+        unchanged: Whether the run already existed.
     """
 
     run: str
@@ -70,7 +70,7 @@ class Imported:
 
 
 def published_model(config: RunConfig) -> BlocksConfig:
-    """The network of a configuration, which the published code has too."""
+    """Return the network of a configuration; raise ConfigError if the published code does not have this network."""
     model = config.model
     if isinstance(model, BlocksConfig) and has_published_names(model):
         return model
@@ -81,7 +81,7 @@ def published_model(config: RunConfig) -> BlocksConfig:
 
 
 def read_published(path: Path, config: RunConfig, spec: InputSpec) -> Weights:
-    """The weights of a file; the puzzle table has the rows of the file, without padding."""
+    """Read the weights of a file; the puzzle table has the rows of the file, without padding."""
     model = published_model(config)
     tensors = read_weights(path)
     _, shapes = abstract_weights(config, spec)
@@ -107,14 +107,14 @@ def read_published(path: Path, config: RunConfig, spec: InputSpec) -> Weights:
 def rows_by_name(
     rows: NDArray[np.float32], old: Sequence[str], new: Sequence[str]
 ) -> tuple[NDArray[np.float32], int]:
-    """Embedding rows for the identifiers of a dataset, and how many of them are old rows.
+    """Return embedding rows for the identifiers of a dataset, and how many of them are old rows.
 
-    An identifier takes the row of the same name (`<1>` is none), identifier 0 (the blank one) row 0, any other the mean
-    of all rows.
+    An identifier takes the old row with the same name (names like `<1>` never match). Identifier 0 (the blank one)
+    takes row 0. Any other identifier takes the mean of all rows.
 
     Args:
         rows: Float32 [R, N].
-        old: Names of the rows; empty where they are not known.
+        old: Names of the rows; empty if unknown.
         new: Names of the dataset's identifiers.
     """
     places = {name: row for row, name in enumerate(old) if not name.startswith("<")} | {new[0]: 0}
@@ -125,7 +125,7 @@ def rows_by_name(
 
 
 def padded(rows: NDArray[np.float32] | None) -> NDArray[np.float32] | None:
-    """A puzzle table with the padding behind its rows."""
+    """Append the padding rows to a puzzle table."""
     if rows is None:
         return None
     return np.pad(rows, ((0, table_rows(len(rows)) - len(rows)), (0, 0)))
@@ -134,20 +134,20 @@ def padded(rows: NDArray[np.float32] | None) -> NDArray[np.float32] | None:
 def import_weights(
     path: Path, experiment: Experiment, config: RunConfig, layout: Layout, identifiers: Path | None = None
 ) -> Imported:
-    """Write the run that holds the weights of a file; its `config.json` last.
+    """Write a run that holds the weights of a file; `config.json` is written last.
 
     Args:
         path: The file.
-        experiment: Names the run.
+        experiment: Experiment that names the run.
         config: The experiment's configuration with all overrides.
         layout: The root.
-        identifiers: The published `identifiers.json`: names of the embedding rows.
+        identifiers: Published `identifiers.json`, with the names of the embedding rows.
 
     Raises:
-        ConfigError: The configuration cannot be run, or names of the rows are needed.
+        ConfigError: The configuration cannot be run, or the names of the rows are missing.
         CheckpointError: The weights do not fit, or the checkpoint cannot be written.
         DatasetNotFoundError: The dataset is not built.
-        BusyError: The run is being written.
+        BusyError: Another process is writing the run.
     """
     if not path.is_file():
         raise ConfigError(f"{path}: no such file")
@@ -190,7 +190,7 @@ def _names_digest(path: Path) -> str:
 
 
 def _names_of_rows(path: Path | None, rows: NDArray[np.float32], count: int) -> list[str]:
-    """The names in an `identifiers.json`; of a dataset of the blank identifier none are needed."""
+    """Read the names from an `identifiers.json`; return [] if the dataset has only the blank identifier."""
     if count == 1:
         return []
     if path is None:
@@ -215,7 +215,7 @@ def _names_of_rows(path: Path | None, rows: NDArray[np.float32], count: int) -> 
 
 
 def _write_run(target: Folder, record: RunRecord, weights: Weights) -> bool:
-    """Write an imported run; False where it already exists."""
+    """Write an imported run; return True if it already existed."""
     with (
         locked(target, f"{record.run}: is being written by another process; wait for it"),
         leased(target, f"run {record.run}"),
@@ -228,7 +228,7 @@ def _write_run(target: Folder, record: RunRecord, weights: Weights) -> bool:
                 f"{target}: a run with this name exists, with other rows or without weights. Remove it first: "
                 f"trm-train rm {record.run}"
             )
-        target.store.delete_folder(f"{target.path}/{CHECKPOINTS}")  # of an import that was cut off
+        target.store.delete_folder(f"{target.path}/{CHECKPOINTS}")  # left by an interrupted import
         tree = weights_tree(jax.device_put(weights))
         write_weights(target, tree, meta_at(record, IMPORTED_STEP, ""))
         target.write(STATUS_FILE, status_bytes(_status(record)))
@@ -237,7 +237,7 @@ def _write_run(target: Folder, record: RunRecord, weights: Weights) -> bool:
 
 
 def _status(record: RunRecord) -> Status:
-    """A run that has ended."""
+    """Return the status of a finished run."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return Status(
         state="finished",
@@ -255,7 +255,7 @@ def _status(record: RunRecord) -> Status:
 
 
 def find_saved(layout: Layout, reference: str) -> tuple[Folder, int | None]:
-    """The run, and the step if one is named, of `RUN` or `RUN@STEP`."""
+    """Return the run folder, and the step if given, for `RUN` or `RUN@STEP`."""
     name, at, step = reference.rpartition("@")
     if at and step.isdecimal():
         return find_run(layout, name), int(step)
@@ -263,7 +263,7 @@ def find_saved(layout: Layout, reference: str) -> tuple[Folder, int | None]:
 
 
 def saved_weights(run: Folder, step: int | None) -> tuple[RunRecord, int, Weights]:
-    """The averaged weights of a run at a step, its newest by default: record, step, numpy arrays."""
+    """Return record, step and averaged weights (numpy arrays) of a run at a step (default: the newest)."""
     record, steps = read_record(run), weights_steps(run)
     if not steps:
         raise CheckpointError(f"{run.name}: has no checkpoint yet")
@@ -281,16 +281,16 @@ def _unpadded(weights: Weights, spec: InputSpec) -> NDArray[np.float32] | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Exported:
-    """What was written.
+    """Result of an export.
 
     Attributes:
-        run: The run.
+        run: Name of the run.
         step: Training step of its weights.
-        file: The file.
-        tensors: Number of them.
-        sha256: Of the file.
-        dataset: Whose identifiers the embedding rows are.
-        identifiers: Number of them.
+        file: Path of the file.
+        tensors: Number of tensors.
+        sha256: Digest of the file.
+        dataset: Dataset whose identifiers the embedding rows belong to.
+        identifiers: Number of identifiers.
     """
 
     run: str
@@ -303,7 +303,7 @@ class Exported:
 
 
 def export_weights(run: Folder, step: int | None, out: Path) -> Exported:
-    """Write the averaged weights of a run under the published names.
+    """Write the averaged weights of a run with the published tensor names.
 
     Raises:
         ConfigError: The file cannot be written, or the network has no published names.

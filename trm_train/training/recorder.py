@@ -37,43 +37,43 @@ LAST_LOSSES = 8
 
 
 class Console(Protocol):
-    """Shows a person how a run goes; each method returns the lines for the log."""
+    """Console that shows the progress of a run; each method returns lines for the log."""
 
     def begin(self, record: RunRecord, folder: Folder, start_step: int, compiled: CompiledStep) -> list[str]:
-        """The run starts, at `start_step`."""
+        """Show that the run starts at `start_step`."""
         ...
 
     def note(self, text: str) -> list[str]:
-        """Something happens that a person should know."""
+        """Show a message."""
         ...
 
     def step(self, step: int) -> None:
-        """A step is done."""
+        """Show that a step is done."""
         ...
 
     def window(self, step: int, rows_loaded: int, steps: int, metrics: dict[str, float]) -> list[str]:
-        """`steps` steps since the last window are done; means over the examples that ended in them."""
+        """Show means over the examples that ended in the `steps` steps since the last window."""
         ...
 
     def validated(self, step: int, metrics: dict[str, float]) -> list[str]:
-        """An evaluation on the validation split has ended."""
+        """Show the metrics of a validation."""
         ...
 
 
 class Recorder(Observer):
-    """Notes every step of one start of a run, in process 0.
+    """Records every step of one start of a run, in process 0.
 
     Args:
         folder: The run's folder.
         record: The run's record.
         start: Step that the run starts from.
-        pace: The clock of its steps.
+        pace: Timer of the steps.
         hosts: All processes.
         rates: Learning rate of the network at every step, from step 1.
         compiled: The training step.
-        console: Shows progress.
-        tracker: Mirrors metrics.
-        lease: The right to write the folder.
+        console: Console that shows progress.
+        tracker: Tracker that receives a copy of the metrics.
+        lease: Lease of the folder.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Recorder(Observer):
     @property
     @override
     def too_slow(self) -> bool:
-        """Whether the run has long been slower than the user asks for; reported once."""
+        """Whether the run is too slow for `min_examples_per_s`; the first detection sends an alert."""
         if self._slow.in_vain and not self._too_slow:
             self._too_slow = True
             wanted = self._config.execution.min_examples_per_s
@@ -163,7 +163,7 @@ class Recorder(Observer):
 
     @override
     def end(self, state: State) -> None:
-        """Report how the run ended, unless its status already says so."""
+        """Report how the run ended, unless `status.json` already says so."""
         there = read_status(self._folder)
         if (
             self._step > self._status_step
@@ -175,7 +175,7 @@ class Recorder(Observer):
 
     @override
     def say(self, text: str) -> None:
-        """Show a line on the console and add it to the log."""
+        """Show a line on the console and write it to the log."""
         self._note(*self._console.note(text))
 
     @override
@@ -192,7 +192,7 @@ class Recorder(Observer):
         by_task = metrics.get(BY_TASK, {})
         values = {name: value.item() for name, value in metrics.items() if name != BY_TASK}
         slots = self._config.data.global_batch_size
-        # A slot takes a row when it has halted: at the first step all do, later those that halted the step before.
+        # A slot loads a row after it halts: all slots at the first step, then those that halted at the step before.
         if step == 1:
             self._table.rows_loaded += slots
         rows_loaded = self._table.rows_loaded
@@ -214,7 +214,7 @@ class Recorder(Observer):
             self.alert("slow", f"step {step:>6,}  {text}")
 
     def _add_by_task(self, row: dict[str, Any], by_task: dict[str, Any]) -> None:
-        """Add the rows of a step for each dataset of a mixture."""
+        """Add one row for each dataset of a mixture."""
         shared = {name: row[name] for name in ("step", "split", "lr", "seconds")}
         for task, name in enumerate(self._config.data.names if by_task else ()):
             sums = {metric: values[task].item() for metric, values in by_task.items()}
@@ -222,17 +222,17 @@ class Recorder(Observer):
             self._table.add(shared | {"dataset": name, "global_batch_size": slots} | sums)
 
     def _check_finite(self, step: int, values: dict[str, float], loss: float) -> None:
-        """End the run if something is not a number."""
+        """Raise NotFiniteError if the loss or the update is not finite."""
         self._loss = loss
         self._losses.append(loss)
         if not math.isfinite(values["lm_loss"]):
             self._not_finite(f"the loss is {values['lm_loss']}")
-        if not math.isfinite(values["update_norm"]):  # before a checkpoint has these parameters
+        if not math.isfinite(values["update_norm"]):  # before a checkpoint contains these parameters
             self._not_finite(f"the change of the parameters is {values['update_norm']}")
         self._watch_scale(step, values.get("loss_scale"), int(values.get("skipped", 0)))
 
     def _watch_scale(self, step: int, scale: float | None, skipped: int) -> None:
-        """Report a skipped step of float16; many in vain end the run."""
+        """Report a skipped float16 step; raise NotFiniteError after too many skips at the smallest loss scale."""
         if scale is None:
             return
         if self._skipped is not None and skipped > self._skipped:
@@ -251,7 +251,7 @@ class Recorder(Observer):
         raise NotFiniteError(text)
 
     def _report_window(self, step: int, rows_loaded: int) -> None:
-        """Show the means of the steps since the last window on the console, and send them to the tracker."""
+        """Send the means of the steps since the last window to the console and the tracker."""
         steps, slots = self._window_steps, self._config.data.global_batch_size
         shown = means(self._window, steps * slots)
         self._note(*self._console.window(step, rows_loaded, steps, shown))
@@ -263,7 +263,7 @@ class Recorder(Observer):
         self._window, self._window_steps = {}, 0
 
     def _merge_metrics(self) -> None:
-        """Merge many parts of the metric table into one, none beyond a step that the run can resume from."""
+        """Merge the parts of the metric table, up to the oldest step that the run can resume from."""
         merge_many(self._folder, min(resume_steps(self._folder), default=None), self._lease.check)
 
     @override
@@ -309,7 +309,7 @@ class Recorder(Observer):
 
 
 def means(sums: dict[str, float], loss_rows: int) -> dict[str, float]:
-    """Divide metric sums: accuracies and steps by `count`, losses by the rows they are over."""
+    """Divide metric sums: accuracies and steps by `count`, losses by `loss_rows`."""
     count = sums["count"]
     shown = {"count": float(count)}
     for name in ("accuracy", "exact_accuracy", "q_halt_accuracy", "steps"):

@@ -1,8 +1,8 @@
 """Saves checkpoints on a root that may be temporarily unreachable.
 
-A save that fails is reported, training continues, and the next checkpoint tries again. After the last step the process
-waits for the bucket. Several processes skip a checkpoint together; if one of them loses the bucket in the middle of a
-save, all end with exit code 4, since the libraries of the others wait for its part.
+If a save fails, the failure is reported, training continues, and the next checkpoint tries again. After the last step
+the process waits for the bucket. Several processes skip a checkpoint together. If one of them loses the bucket during a
+save, all end with exit code 4, because the libraries of the others wait for its part.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ RETRY_S = 5.0
 
 
 def save(run: Started, state: TrainState, step: int) -> bool:
-    """Write the metrics up to a step, then start writing its checkpoint; returns whether the bucket takes both."""
+    """Write the metrics up to a step, then start to write its checkpoint; return whether the bucket accepted both."""
     with _time_limit(run, step):
         problem = _save(run, state, step)
     if problem:
@@ -36,14 +36,14 @@ def save(run: Started, state: TrainState, step: int) -> bool:
 
 
 def finish_saving(run: Started, stop: StopRequest, state: TrainState, step: int, *, saved: bool) -> None:
-    """Return when the checkpoint of the last step is stored; a bucket that is away is waited for.
+    """Return when the checkpoint of the last step is stored; wait while the bucket is unreachable.
 
     Args:
         run: The run.
-        stop: In a run of one process, a first signal that comes during the wait ends it.
-        state: After the last step.
+        stop: Stop request. With a single process, a first signal during the wait ends the wait.
+        state: State after the last step.
         step: The last step.
-        saved: Whether its checkpoint is being written already.
+        saved: Whether the write of its checkpoint has already started.
     """
     signal = stop.signal
     way_out = "Ctrl-C ends" if run.hosts.count == 1 else "a second signal ends"
@@ -70,12 +70,12 @@ def _time_limit(run: Started, step: int) -> AbstractContextManager[None]:
 
 
 def _store(run: Started, state: TrainState, step: int, *, saved: bool) -> str:
-    """Save a checkpoint unless that has begun, and wait until it is stored; returns the problem, if any."""
+    """Save a checkpoint unless already started, and wait until it is stored; return the problem, or ""."""
     return ("" if saved else _save(run, state, step)) or _attempt(run, run.checkpoints.wait)
 
 
 def _save(run: Started, state: TrainState, step: int) -> str:
-    """Write metrics, then begin a checkpoint; returns the problem, if any. Several processes have the same one."""
+    """Write metrics, then start a checkpoint; return the problem, or "". All processes return a problem together."""
     if lost := _attempt(run, run.checkpoints.wait):
         run.observer.say(f"step {step:>6,}  the previous checkpoint could not be saved ({lost})")
     if problem := _problem_of_any(run, _attempt(run, lambda: run.observer.flush("running"), together=False)):
@@ -85,12 +85,12 @@ def _save(run: Started, state: TrainState, step: int) -> str:
 
 
 def _attempt(run: Started, part: Callable[[], None], *, together: bool = True) -> str:
-    """Do a part of a save; returns the problem where the bucket is away.
+    """Run one part of a save; return the problem if the bucket is unreachable, else "".
 
     Args:
         run: The run.
-        part: What is done.
-        together: The processes wait for each other inside, so with several of them the error is raised.
+        part: Function to run.
+        together: The processes wait for each other in `part`. With several processes, the error is then raised.
     """
     try:
         part()
@@ -102,6 +102,6 @@ def _attempt(run: Started, part: Callable[[], None], *, together: bool = True) -
 
 
 def _problem_of_any(run: Started, problem: str) -> str:
-    """The problem of this process, else of any other; each calls this equally often."""
+    """Return the problem of this process, else of any other. A barrier: all processes must call it equally often."""
     every = run.hosts.barrier("saving", problem or "-", BARRIER_S)
     return problem or next((said for said in every if said != "-"), "")

@@ -59,23 +59,23 @@ START = f"{HEARTBEATS}/start"
 
 @dataclass(frozen=True)
 class Started:
-    """A run that is about to take its first step, and what its steps share.
+    """A run that is ready for its first step.
 
     Attributes:
-        config: What it is.
-        record: Its record.
-        folder: Where it lies.
-        mesh: Devices.
+        config: Configuration of the run.
+        record: Record of the run.
+        folder: Folder of the run.
+        mesh: Mesh of the devices.
         step: The compiled training step.
-        state: Before the first step; that step takes it over.
+        state: State before the first step; the first step donates its buffers.
         start: Steps taken by earlier starts.
-        feed: What the programs take, from the next step on.
+        feed: Prefetcher of the input, from the next step on.
         evaluate: The evaluation step.
-        validation: The validation split, of a mixture those of its datasets, by name; none where it has none, or they
-            are not to be looked at.
-        checkpoints: What it saves.
-        observer: Who is told.
-        tracking_id: Of the tracker's run.
+        validation: Validation splits by dataset name. Empty if there is no validation split, or if validation is
+            off.
+        checkpoints: Checkpoints of the run.
+        observer: Observer of the run.
+        tracking_id: Id of the run at the tracker.
         hosts: All processes that train it.
     """
 
@@ -97,16 +97,16 @@ class Started:
 
 @dataclass(frozen=True)
 class TrainResult:
-    """How a run ended.
+    """Result of one start of a run.
 
     Attributes:
         folder: The run's folder.
-        record: What it is.
-        step: Optimizer steps taken.
-        finished: False if it was asked to stop before its last step.
-        started_at: Step it resumed from.
-        seconds: Training time over all starts, compilation aside.
-        exit_code: How the process ends: 0, or what says why it was asked to stop.
+        record: The run's record.
+        step: Total number of optimizer steps taken.
+        finished: False if the run was stopped before its last step.
+        started_at: Step that this start resumed from.
+        seconds: Training time over all starts, without compilation (s).
+        exit_code: Exit code of the process: 0, or the reason for the stop.
     """
 
     folder: Folder
@@ -145,7 +145,7 @@ def start_run(
     )
     compiled, shapes, model = compile_train_step(config, record.input_spec, mesh, _rows(dataset))
     hosts.barrier("the compiled programs", limit_s=COMPILED_S)
-    if hosts.count > 1:  # with auto, hosts whose devices differ in memory choose different numbers
+    if hosts.count > 1:  # with "auto", hosts with different device memory choose different numbers
         hosts.prove_equal("the compiled programs", {"micro_batches": compiled.micro_batches})
     execution = config.execution
     keep = Keep(execution.keep_weights, execution.keep_weights_every, execution.keep_best_weights)
@@ -181,7 +181,7 @@ def start_run(
 
 
 def _agree_on_start(found: Restored | None, hosts: Hosts, console: Console) -> int:
-    """The step that all processes resume from; what was damaged is said."""
+    """Return the step that all processes resume from; report damaged checkpoints."""
     start = 0 if found is None else found.meta.step
     hosts.prove_equal("checkpoint to resume from", {"step": start})
     for problem in [] if found is None else found.problems:
@@ -190,7 +190,7 @@ def _agree_on_start(found: Restored | None, hosts: Hosts, console: Console) -> i
 
 
 def _first_state(record: RunRecord, mesh: Mesh, initial: Initial | None, observer: Observer) -> TrainState:
-    """The state before the first step; reports the source of given weights."""
+    """Return the state before the first step; report the source of given weights."""
     weights, config = None, record.config
     if initial is not None:
         weights = initial.weights
@@ -199,9 +199,9 @@ def _first_state(record: RunRecord, mesh: Mesh, initial: Initial | None, observe
 
 
 def _watch(stack: ExitStack, observer: Observer, keep: Keep, hosts: Hosts) -> None:
-    """Let who observes a run be closed with it, and have the last word.
+    """Register the observer to be closed, and to report the failure of another process.
 
-    All processes are told the validations that process 0 knows of; those to come are kept in mind as well.
+    All processes receive the validations known to process 0. `keep` shares their dictionary and so sees later ones.
     """
     stack.callback(observer.close)
     hosts.last_words = observer.last_words
@@ -224,7 +224,7 @@ def _take_over(
 ) -> tuple[RunRecord, Lease | None]:
     """Take the lease of a run's folder, and write the record of the resumed or new run.
 
-    Of several processes the first does so, and the others read it then.
+    With several processes, only process 0 does so; the others then read the record.
     """
     if not hosts.is_coordinator:
         _find_root(folder, hosts)
@@ -247,7 +247,7 @@ def _take_over(
 
 
 def _show_root(folder: Folder, hosts: Hosts) -> None:
-    """Process 0: write what the others must find, in place of what earlier processes have left."""
+    """Process 0: replace the files of earlier starts with a token that the other processes must find."""
     if hosts.count == 1:
         return
     folder.store.delete_folder(f"{folder.path}/{HEARTBEATS}")
@@ -257,7 +257,7 @@ def _show_root(folder: Folder, hosts: Hosts) -> None:
 
 
 def _find_root(folder: Folder, hosts: Hosts) -> None:
-    """Any other process: find in the run's folder what process 0 wrote there just now."""
+    """Other processes: check that the token of process 0 is in the run's folder."""
     token = hosts.barrier("the run's folder")[0]
     if folder.read(START) != token.encode():
         raise HostError(
@@ -274,7 +274,7 @@ def _feed(
     start: int,
     mesh: Mesh,
 ) -> Prefetcher:
-    """This process's part of the batches from a step on, or of the numbers of their rows, dispatch by dispatch."""
+    """Return the prefetcher for this process's part of the batches, or of their row numbers, from a step on."""
     config, execution, (part, parts) = record.config, record.config.execution, data_part(mesh)
     held = dataset if isinstance(dataset, Dataset) and execution.device_rows else None
     loader = make_loader(
@@ -293,12 +293,12 @@ def _feed(
 
 
 def _rate_factors(config: RunConfig, steps: int) -> np.ndarray:
-    """The factor of the learning rates at every step, from step 1."""
+    """Return the learning-rate factor at every step, from step 1."""
     return np.asarray(jax.vmap(make_schedule(config))(jnp.arange(1, steps + 1, dtype=jnp.int32)))
 
 
 def _flops_at(config: RunConfig, spec: InputSpec) -> Callable[[int], float | None]:
-    """Floating-point operations of a step, counted from 1; None of a network that does not count its own."""
+    """Return the floating-point operations of a step (from 1), or None if the network does not count them."""
     stages = flops_by_stage(config, spec)
     if stages is None:
         return lambda _: None
@@ -306,19 +306,19 @@ def _flops_at(config: RunConfig, spec: InputSpec) -> Callable[[int], float | Non
 
 
 def _open_training(config: RunConfig, layout: Layout) -> Dataset | Mixture:
-    """The training split, or those of a mixture."""
+    """Open the training split, or those of a mixture."""
     if isinstance(config.data, MixtureConfig):
         return open_mixture(config.data.shares, layout, "train")
     return open_dataset(config.data.only_dataset(), layout, "train")
 
 
 def _rows(dataset: Dataset | Mixture) -> int:
-    """Rows that devices hold with `execution.device_rows`, which a mixture has not."""
+    """Return the number of rows that devices can hold with `execution.device_rows`; 0 for a mixture."""
     return len(dataset) if isinstance(dataset, Dataset) else 0
 
 
 def _open_validation(record: RunRecord, layout: Layout, dataset: Dataset | Mixture) -> dict[str, ReadsRows]:
-    """The validation split of every dataset that has one, by name, if it is to be looked at."""
+    """Open the validation split of every dataset that has one, by name; empty if validation is off."""
     if not record.config.execution.validate_every:
         return {}
     if isinstance(dataset, Dataset):

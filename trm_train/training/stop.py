@@ -1,8 +1,8 @@
 """Stop requests of a run: SIGTERM (a preemption), Ctrl-C, or low speed.
 
-On Google Cloud a notice comes some seconds before the signal of a preemption: time to take the same last step as the
-other hosts, and to save it. Source: Google Cloud's documentation of preemptible and spot VMs (`instance/preempted` of
-the metadata server, which answers when it changes).
+Google Cloud sends a notice some seconds before the signal of a preemption. That is enough time to agree on a last step
+with the other hosts and to save it. Source: Google Cloud documentation of preemptible and spot VMs
+(`instance/preempted` of the metadata server, which answers when the value changes).
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ PAUSE_S = 1.0
 
 
 class StoppedError(Exception):
-    """The work was abandoned because the run was asked to stop."""
+    """The work was interrupted by a stop request."""
 
 
 @dataclass
 class StopRequest:
-    """Whether the run was asked to stop.
+    """Stop request of a run.
 
     Attributes:
-        signal: Number of the signal that asked; 0 while none has.
-        too_slow: It is slower than the user asks for.
-        agreed: Where several processes train the run: the exit code of those that were asked, known to all of them
-            after the same step, and 0 while there is none; None in a process that is alone.
-        ask: Given the exit code that this process wishes, returns the greatest that any does, before it is known.
+        signal: Number of the received signal; 0 if none.
+        too_slow: Whether the run is slower than the user's minimum.
+        agreed: With several processes, the exit code that all of them agree on after the same step; 0 if none was
+            asked to stop. None in a single process.
+        ask: Sends this process's exit code, and returns the maximum over all processes as a pending result.
     """
 
     signal: int = 0
@@ -60,32 +60,32 @@ class StopRequest:
 
     @property
     def requested(self) -> bool:
-        """Something has asked, and all processes know."""
+        """Whether a stop was requested and, with several processes, all of them know it."""
         return bool(self.wish if self.agreed is None else self.agreed)
 
     @property
     def exit_code(self) -> int:
-        """How a process ends that was asked so."""
+        """Exit code of the process after this request."""
         return self.wish if self.agreed is None else self.agreed
 
     @property
     def wish(self) -> int:
-        """How this process was asked to end; 0 while it was not."""
+        """Exit code that this process was asked to end with; 0 if it was not asked."""
         if self.signal:
             return 128 + self.signal
         return Exit.STALLED if self.too_slow else Exit.DONE
 
     def take_over(self, heard: Heard | None) -> None:
-        """Take over from what has heard of signals so far, so that none is lost in between."""
+        """Take over the signals received by an earlier listener, so that none is lost in between."""
         if heard is None:
             return
         heard.close()
         self.signal = self.signal or next(iter(heard.signals), 0)
 
     def agree(self) -> None:
-        """Ask the other processes, where there are any; what was asked at the call before is known now.
+        """Send the request to the other processes, if any, and read the result of the previous call.
 
-        All processes call it equally often, so that all know after the same step, or the same batch of a validation.
+        All processes must call it equally often, so that all know after the same step or validation batch.
         """
         if self.ask is None:
             return
@@ -94,7 +94,7 @@ class StopRequest:
 
 @contextmanager
 def stop_signals() -> Generator[StopRequest, None, None]:
-    """Note the first signal; a second one, of either kind, ends the process at once, as if nobody listened."""
+    """Record the first signal; a second SIGTERM or SIGINT ends the process at once, as by default."""
     stop = StopRequest()
 
     def request(number: int, frame: FrameType | None) -> None:
@@ -107,7 +107,7 @@ def stop_signals() -> Generator[StopRequest, None, None]:
 
 
 def metadata_url() -> str | None:
-    """Where to ask; None on a machine that is not Google Cloud's."""
+    """Return the URL of the metadata server, or None if this is not a Google Cloud machine."""
     if given := os.environ.get(URL_VARIABLE):
         return given.rstrip("/")
     try:
@@ -118,7 +118,7 @@ def metadata_url() -> str | None:
 
 @contextmanager
 def preemption_stops(stop: StopRequest) -> Generator[None, None, None]:
-    """Within, a notice asks the run to stop as SIGTERM does; elsewhere than on Google Cloud nothing listens."""
+    """Context in which a preemption notice stops the run as SIGTERM does; outside Google Cloud it does nothing."""
     url = metadata_url()
     if url is None:
         yield
@@ -133,7 +133,7 @@ def preemption_stops(stop: StopRequest) -> Generator[None, None, None]:
 
 
 def listen(url: str, stop: StopRequest, ended: threading.Event) -> None:
-    """Ask until the machine is being taken away, which asks the run to stop, or until `ended` is set."""
+    """Poll until the machine is preempted, which stops the run, or until `ended` is set."""
     while not ended.is_set():
         answer = _ask(url)
         if answer == "TRUE":
@@ -143,7 +143,7 @@ def listen(url: str, stop: StopRequest, ended: threading.Event) -> None:
 
 
 def _ask(url: str) -> str | None:
-    """Whether the machine is being taken away, `TRUE` or `FALSE`, when that changes; None without an answer."""
+    """Return `TRUE` (preempted) or `FALSE` when the value changes or the wait ends; None without an answer."""
     question = f"{url}/instance/preempted?wait_for_change=true&timeout_sec={WAIT_S}"
     request = urllib.request.Request(question, headers={"Metadata-Flavor": "Google"})
     try:

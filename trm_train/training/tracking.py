@@ -1,8 +1,8 @@
-"""Logs metrics to Weights & Biases. The metric table is the reference; this is a copy.
+"""Logs metrics to Weights & Biases. The metric table is the source of truth; this is a copy.
 
-A run has an id of its own there, drawn at its first start and kept in its folder: the same run resumes after a restart,
-on any machine, and neither a run of the same name under another root nor a run that starts over (`--resume never`) is
-taken for it. Without a login the run is kept offline in this machine's folder of the run; `wandb sync` uploads it.
+Each run has its own id there, drawn at its first start and stored in its folder. So a run keeps its id after a restart
+on any machine. A run of the same name under another root, or one started over (`--resume never`), gets another id.
+Without a login, the run is stored offline in its folder on this machine; `wandb sync` uploads it.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
 class Tracker(Protocol):
-    """Receives metrics as they come."""
+    """Receiver of metrics."""
 
     id: str
 
     def log(self, step: int, metrics: dict[str, float]) -> None:
-        """Metrics of a step, already divided."""
+        """Log the metrics of a step; they are means already."""
         ...
 
     def alert(self, title: str, text: str) -> None:
-        """Something that whoever is responsible should know soon."""
+        """Send an urgent message to the person responsible for the run."""
         ...
 
     def finish(self) -> None:
-        """No more will come."""
+        """Close the tracker."""
         ...
 
 
 class NoTracker:
-    """Keeps nothing."""
+    """Tracker that does nothing."""
 
     id = ""
 
     def log(self, step: int, metrics: dict[str, float]) -> None:
-        """Keep none of it."""
+        """Do nothing."""
 
     def alert(self, title: str, text: str) -> None:
-        """Tell nobody: the log has it."""
+        """Do nothing: the log already has the message."""
 
     def finish(self) -> None:
-        """Keep none of it."""
+        """Do nothing."""
 
 
 class WandbTracker:
-    """One wandb run."""
+    """Tracker for one wandb run."""
 
     def __init__(self, folder: Folder, record: RunRecord) -> None:
         import wandb
@@ -69,26 +69,26 @@ class WandbTracker:
             config=_flat(record),
             dir=folder.working("wandb").parent,
             mode=_mode(online),
-            # wandb sends the remote of the checkout, whose URL may have a token; the config has the version of the code
+            # wandb would record the git remote, whose URL may contain a token; the config already has the code version
             settings=wandb.Settings(console="off", silent=True, disable_git=True),
         )
         self.id: str = self._run.id
 
     def log(self, step: int, metrics: dict[str, float]) -> None:
-        """Metrics of a step."""
+        """Log the metrics of a step."""
         self._run.log(metrics, step=step)
 
     def alert(self, title: str, text: str) -> None:
-        """Send it as wandb sends alerts: by mail or chat, as the user has set there."""
+        """Send a wandb alert (mail or chat, as set by the user there)."""
         self._run.alert(title=title, text=text)
 
     def finish(self) -> None:
-        """Flush and close."""
+        """Upload the rest and close."""
         self._run.finish()
 
 
 def tracking_id(folder: Folder, run: str) -> str:
-    """The id of a run, which is drawn where it has none yet."""
+    """Return the id of a run; draw and store one if it has none."""
     stored = folder.read(TRACKING_FILE)
     found = "" if stored is None else stored.decode("utf-8", "replace").strip()
     if not ID.fullmatch(found):
@@ -98,17 +98,17 @@ def tracking_id(folder: Folder, run: str) -> str:
 
 
 def make_tracker(mode: TrackingMode, folder: Folder, record: RunRecord) -> Tracker:
-    """The tracker that was asked for."""
+    """Return the tracker for a mode."""
     return NoTracker() if mode == "none" else WandbTracker(folder, record)
 
 
 def is_online() -> bool:
-    """Whether there is a login, so that a run is mirrored as it goes."""
+    """Return whether there is a wandb login, so that metrics are uploaded during the run."""
     return bool(os.environ.get("WANDB_API_KEY")) or _logged_in()
 
 
 def _mode(online: bool) -> Any:
-    """What the user has set for wandb, else online where there is a login."""
+    """Return the user's `WANDB_MODE`, else online if there is a login, else offline."""
     return os.environ.get("WANDB_MODE") or ("online" if online else "offline")
 
 

@@ -1,6 +1,6 @@
-"""Evaluates weights on a split, every row once: the loop that validation in training and `trm-eval` share.
+"""Evaluates weights on a split, every row once. Validation in training and `trm-eval` share this loop.
 
-The next batch is dispatched before the results of the one before are fetched.
+The next batch is dispatched before the results of the previous batch are fetched.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Evaluate = Callable[[Any, dict[str, jax.Array]], Any]
 
 @dataclass(frozen=True)
 class Evaluated:
-    """What an evaluation step gave for one batch.
+    """Result of an evaluation step for one batch.
 
     Attributes:
-        rows: Of the split, int64 [n]: those in the first slots of the batch; the others are padding.
-        outputs: `EvalOutputs` on the host, of the whole batch in every process.
-        seconds: Wall-clock time since the batch before.
+        rows: Row numbers in the split, int64 [n]. They fill the first slots of the batch; the rest is padding.
+        outputs: `EvalOutputs` of the whole batch, on the host of every process.
+        seconds: Wall-clock time since the previous batch (s).
     """
 
     rows: NDArray[np.int64]
@@ -48,17 +48,17 @@ class Evaluated:
 def evaluate_split(
     evaluate: Evaluate, weights: Any, dataset: ReadsRows, mesh: Mesh, rows: NDArray[np.int64] | None = None
 ) -> Iterator[Evaluated]:
-    """Evaluate rows of a split once, in order. Each process reads its part of every batch; all get what is found.
+    """Evaluate rows of a split once, in order. Each process reads its part of a batch and gets all results.
 
     Args:
         evaluate: A jitted evaluation step.
-        weights: What to evaluate.
-        dataset: An opened split, or what reads like one.
+        weights: Weights to evaluate.
+        dataset: An opened split, or an object with the same interface.
         mesh: Devices the batches are spread over.
-        rows: Which; None is all.
+        rows: Row numbers; None for all rows.
 
     Yields:
-        One `Evaluated` a batch.
+        One `Evaluated` per batch.
     """
     batch_size, placed = evaluation_batch_size(dataset, mesh), batch_sharding(mesh)
     chosen = np.arange(len(dataset), dtype=np.int64) if rows is None else rows
@@ -94,9 +94,9 @@ def validate(
     limit: int = 0,
     beat: Callable[[], None] = lambda: None,
 ) -> dict[str, float]:
-    """Metric sums over a split, by name, as `trm_train.metrics.sums` defines them; `beat` hears of every batch.
+    """Return metric sums over a split, by name (`trm_train.metrics.sums`); call `beat` after every batch.
 
-    Of puzzles with several right answers, `optimal` counts the answers that are as good as the label.
+    For puzzles with several correct answers, `optimal` counts the answers that are as good as the label.
     """
     sums: dict[str, float] = {}
     rows = np.arange(min(limit, len(dataset)) if limit else len(dataset))
@@ -118,7 +118,7 @@ def validate(
 
 
 def optimal_counter(dataset: ReadsRows) -> Callable[[NDArray[np.int64], NDArray[np.integer]], int] | None:
-    """Counts answers that are as good as the label; None for puzzles with one right answer, and in mixtures."""
+    """Return a counter of answers as good as the label; None for mixtures and puzzles with one correct answer."""
     if not isinstance(dataset, Dataset):
         return None
     kind, spec = load_kind(dataset.manifest.kind), dataset.manifest.spec
@@ -136,5 +136,5 @@ def optimal_counter(dataset: ReadsRows) -> Callable[[NDArray[np.int64], NDArray[
 
 
 def evaluation_batch_size(dataset: ReadsRows, mesh: Mesh) -> int:
-    """Rows of an evaluation batch over all devices along `data`."""
+    """Return the number of rows of an evaluation batch over all devices along `data`."""
     return min(BATCH_EXAMPLES, len(dataset)) * mesh.shape["data"]

@@ -1,7 +1,7 @@
-"""Watchdog thread: reports a run that makes no progress, and ends its process if that lasts.
+"""Watchdog thread: reports a run that makes no progress, and later ends its process.
 
 Python cannot interrupt a thread that waits inside a library for a device, a disk or another host. So the watchdog ends
-the process without asking that thread. Everything up to the last checkpoint is safe, and the same command resumes from
+the process without its cooperation. Everything up to the last checkpoint is safe, and the same command resumes from
 there.
 """
 
@@ -24,10 +24,10 @@ REMIND_S = 30.0
 
 @dataclass(frozen=True)
 class Task:
-    """Something with a time limit of its own, in place of the limit between two beats.
+    """Task with its own time limit, which replaces the limit between two heartbeats.
 
     Attributes:
-        what: Its name for a person.
+        what: Name of the task in messages.
         limit_s: Longest time (s); 0 for no limit.
         option: Option that sets the limit.
     """
@@ -38,13 +38,13 @@ class Task:
 
 
 class Watchdog:
-    """Watches that a run makes progress.
+    """Watchdog of a run's progress.
 
     Args:
-        limit_s: Time without a beat after which a stall is reported (s); after twice the time the process is ended. 0
-            watches nothing but tasks.
-        say: Reports a stall; called in a thread of its own, since it may hang too.
-        end: Ends the process for a reason; must not wait for anything that may hang.
+        limit_s: Time without a heartbeat before a stall is reported (s); after twice this time the process is ended.
+            0 watches only tasks.
+        say: Reports a stall; called in its own thread, because it may hang too.
+        end: Ends the process and gives the reason; must not wait for anything that may hang.
     """
 
     def __init__(self, limit_s: float, say: Callable[[str], None], end: Callable[[str], None]) -> None:
@@ -56,7 +56,7 @@ class Watchdog:
         self._thread: threading.Thread | None = None
 
     def beat(self, step_s: float = 0.0) -> None:
-        """Note progress; the first beat starts the watch.
+        """Record progress; the first call starts the thread.
 
         Args:
             step_s: Duration of the last step (s).
@@ -67,7 +67,7 @@ class Watchdog:
 
     @contextmanager
     def task(self, what: str, limit_s: float, option: str) -> Generator[None, None, None]:
-        """Within, only the time limit of a task holds; see `Task`."""
+        """Context in which only the task's time limit applies; see `Task`."""
         self._task = Task(what, limit_s, option)
         self._start()
         try:
@@ -77,7 +77,7 @@ class Watchdog:
             self._beats += 1
 
     def close(self) -> None:
-        """Stop watching."""
+        """Stop the thread."""
         self._closed.set()
         if self._thread is not None:
             self._thread.join(CLOSE_S)
@@ -92,7 +92,7 @@ class Watchdog:
         before = time.monotonic()
         while not self._closed.wait(tick := self._tick(seen[1])):
             now = time.monotonic()
-            # A process that was stopped, or a machine that slept, made no progress for another reason.
+            # A stopped process or a sleeping machine is not a stall, so each tick counts at most twice its length.
             still_s, before = still_s + min(now - before, 2 * tick), now
             if seen != (self._beats, self._task):
                 seen, still_s, remind_s = (self._beats, self._task), 0.0, 0.0
@@ -111,7 +111,7 @@ class Watchdog:
         return min(self._limits(task)[0] / 4, 1.0)
 
     def _limits(self, task: Task | None) -> tuple[float, float]:
-        """When no progress is reported first, and when it ends the process (s)."""
+        """Return the times without progress after which to report, and to end the process (s)."""
         if task is not None:
             end_s = task.limit_s or math.inf
             return min(REMIND_S, end_s / 4), end_s

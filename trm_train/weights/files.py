@@ -1,4 +1,4 @@
-"""A file of weights, in the format of its suffix."""
+"""Weights files, in the format of their suffix."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from trm_train.weights.torch_file import read_torch, widened
 
 
 def is_weights_file(reference: str) -> bool:
-    """Whether a word names a file of weights, by its suffix."""
+    """Return whether a reference names a weights file, judged by its suffix."""
     return Path(reference).suffix in READERS
 
 
 def read_weights(path: Path) -> dict[str, NDArray[np.float32]]:
-    """The tensors of a file by name, as float32."""
+    """Read the tensors of a file by name, as float32."""
     if path.suffix not in READERS:
         raise ConfigError(f"{path}: suffix {path.suffix!r} (expected {', '.join(READERS)})")
     if not path.is_file():
@@ -33,7 +33,7 @@ def read_weights(path: Path) -> dict[str, NDArray[np.float32]]:
 
 
 def write_weights_file(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> None:
-    """Write tensors by name, whole or not at all."""
+    """Write tensors by name, atomically."""
     check_output(path)
     temporary = path.with_name(f".tmp-{path.name}")
     try:
@@ -57,7 +57,7 @@ DTYPES: tuple[np.dtype[Any], ...] = tuple(np.dtype(name) for name in ("<f4", "<f
 
 
 def write_npz(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> None:
-    """Write arrays by name, the same bytes for the same arrays."""
+    """Write arrays by name; the same arrays give the same bytes."""
     with path.open("wb") as file:
         np.savez(file, **{name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)})  # pyright: ignore[reportArgumentType]
 
@@ -65,12 +65,12 @@ def write_npz(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> None:
 def read_npz(
     path: Path, largest_bytes: int | None = None, dtypes: Sequence[np.dtype[Any]] = DTYPES
 ) -> dict[str, NDArray[np.float32]]:
-    """The arrays of a file that anyone may have written, as float32.
+    """Read the arrays of an untrusted file, as float32.
 
     Args:
         path: The file.
         largest_bytes: Maximum size of an array; None for the size of the file.
-        dtypes: Types that an array may have.
+        dtypes: Accepted array types.
     """
     found: dict[str, NDArray[np.float32]] = {}
     try:
@@ -96,7 +96,7 @@ def read_npz(
 def _read_array(
     archive: zipfile.ZipFile, member: zipfile.ZipInfo, dtypes: Sequence[np.dtype[Any]]
 ) -> NDArray[np.float32]:
-    """One array; what its header says is compared with its size before anything is allocated."""
+    """Read one array; its header is checked against its size before memory is allocated."""
     with archive.open(member) as file:
         version = np.lib.format.read_magic(file)
         if version != (1, 0):
@@ -121,7 +121,7 @@ SAFETENSORS_DTYPES = {
 
 
 def read_safetensors(path: Path) -> dict[str, NDArray[np.float32]]:
-    """The tensors of a file by name, as float32."""
+    """Read the tensors of a file by name, as float32."""
     try:
         content = path.read_bytes()
         size = int.from_bytes(content[:8], "little")
@@ -155,7 +155,7 @@ def _array(name: str, entry: Mapping[str, Any], data: memoryview) -> NDArray[np.
 
 
 def write_safetensors(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> None:
-    """Write float32 tensors by name, the same bytes for the same tensors."""
+    """Write float32 tensors by name; the same tensors give the same bytes."""
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     start = 0
     for name in sorted(arrays):

@@ -1,9 +1,9 @@
-"""Tensors of a PyTorch state dict (`torch.save`), read without torch and without unpickling.
+"""Reads tensors of a PyTorch state dict (`torch.save`) without torch and without unpickling.
 
 A `.pt` file is a zip archive: `data.pkl` describes the tensors, `data/<key>` holds the bytes of each storage. The
-description is a pickle, a program for a small stack machine. `pickletools.genops` splits it into its instructions, and
-this module carries out the few that a state dict needs, on plain values. It imports nothing by name and calls nothing:
-the names of a pickle are compared with those below, and any other one is refused (docs/decisions/0040).
+description is a pickle, a program for a small stack machine. `pickletools.genops` splits it into instructions, and this
+module executes the few that a state dict needs, on plain values. It imports and calls nothing that the pickle names:
+names are compared with those below, and any other name is refused (docs/decisions/0040).
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ KNOWN = {*STORAGES, DICT, TENSOR, PARAMETER}
 
 @dataclass(frozen=True)
 class _Global:
-    """A name of the pickle, which stays a name."""
+    """A name in the pickle; it is never imported."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class _Storage:
-    """A run of elements in the archive."""
+    """A storage in the archive: a sequence of elements."""
 
     kind: str
     key: str
@@ -72,7 +72,7 @@ _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 
 
 def read_torch(path: Path) -> dict[str, NDArray[np.float32]]:
-    """The tensors of a state dict by name, as float32."""
+    """Read the tensors of a state dict by name, as float32."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = _members(archive, path.stat().st_size)
@@ -90,7 +90,7 @@ def read_torch(path: Path) -> dict[str, NDArray[np.float32]]:
 
 
 def _members(archive: zipfile.ZipFile, size_bytes: int) -> dict[str, bytes]:
-    """Contents by name, without the name of the archive in front."""
+    """Return the contents of the archive by name, without the leading archive name."""
     infos = archive.infolist()
     if sum(info.file_size for info in infos) > size_bytes:
         raise ValueError("the entries of the archive declare more bytes than the file has")
@@ -112,7 +112,7 @@ def _members(archive: zipfile.ZipFile, size_bytes: int) -> dict[str, bytes]:
 
 
 def _interpret(content: bytes) -> dict[str, _Tensor]:
-    """The entries of the state dict that a pickle describes."""
+    """Return the entries of the state dict that a pickle describes."""
     named = [str(given) for operation, given, _ in pickletools.genops(content) if operation.name == "GLOBAL"]
     _refuse_unknown(named)
     machine = _Machine()
@@ -130,14 +130,14 @@ def _interpret(content: bytes) -> dict[str, _Tensor]:
 
 
 class _Machine:
-    """The stack and the memo of the instructions of a state dict; every value on it is plain."""
+    """Stack and memo of the interpreter for a state dict; all values are plain."""
 
     def __init__(self) -> None:
         self.stack: list[Any] = []
         self._memo: dict[int, Any] = {}
 
     def carry_out(self, name: str, argument: Any) -> None:
-        """One instruction."""
+        """Execute one instruction."""
         stack = self.stack
         if name in ("PROTO", "FRAME"):
             return
@@ -173,7 +173,7 @@ class _Machine:
             self._set_items(self._pop(2))
         elif name == "SETITEMS":
             self._set_items(self._pop_to_mark())
-        elif name == "BUILD":  # the attribute _metadata of an OrderedDict: versions of modules
+        elif name == "BUILD":  # attribute _metadata of an OrderedDict: versions of modules
             self._pop(1)
         else:
             raise ValueError(f"the pickle has the instruction {name}, which a state dict does not need")
@@ -207,7 +207,7 @@ class _Machine:
 
 
 def _refuse_unknown(names: Sequence[str]) -> None:
-    """Refuse every name of code but those of tensors."""
+    """Raise ValueError for any name that a state dict does not need."""
     if unknown := sorted({name.replace(" ", ".", 1) for name in names if name not in KNOWN}):
         raise ValueError(
             f"refused, nothing was executed: the file names code that is no tensor: {', '.join(unknown)}"
@@ -215,7 +215,7 @@ def _refuse_unknown(names: Sequence[str]) -> None:
 
 
 def _storage(identity: Any) -> _Storage:
-    """The storage that a persistent id means: `("storage", type, key, device, elements)`."""
+    """Return the storage of a persistent id: `("storage", type, key, device, elements)`."""
     word, kind, key, _, count = identity
     if word != "storage" or not isinstance(kind, _Global) or kind.name not in STORAGES:
         raise ValueError("a storage is not of float32, float16, bfloat16 or float64")
@@ -225,7 +225,7 @@ def _storage(identity: Any) -> _Storage:
 
 
 def _rebuilt(function: Any, arguments: Any) -> Any:
-    """What the three known functions return, without calling any."""
+    """Return the result of the three known functions, without calling them."""
     name = function.name if isinstance(function, _Global) else ""
     if name == DICT and arguments == ():
         return {}
@@ -245,7 +245,6 @@ def _rebuilt(function: Any, arguments: Any) -> Any:
 def _arrays(
     entries: dict[str, _Tensor], members: dict[str, bytes], size_bytes: int
 ) -> dict[str, NDArray[np.float32]]:
-    """The values of tensors."""
     total = sum(prod(tensor.shape) * STORAGES[tensor.storage.kind].itemsize for tensor in entries.values())
     if total > size_bytes:
         raise ValueError(f"the tensors declare {total:,} bytes; the file has {size_bytes:,}")
@@ -271,7 +270,7 @@ def _array(name: str, tensor: _Tensor, members: dict[str, bytes]) -> NDArray[np.
 
 
 def widened(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """bfloat16 numbers, given as their bits, as float32."""
+    """Convert bfloat16 numbers, given as their bits, to float32."""
     return (bits.astype(np.uint32) << 16).view(np.float32)
 
 
