@@ -149,8 +149,8 @@ def sign_sgd(
 ) -> Float[Array, "R N"]:
     """Return the table after one step: row (1 - lr wd) - lr sign(sum of its slots' gradients).
 
-    The gradient is given per slot; slots with the same identifier are summed first. Work and memory grow with the batch,
-    not with the table. A row whose sum is exactly zero still decays; rows without a slot do not change.
+    The gradient is given per slot; slots with the same identifier are summed first. Work and memory grow with the
+    batch, not with the table. A row whose sum is exactly zero still decays; rows without a slot do not change.
 
     Args:
         table: Puzzle-embedding table.
