@@ -29,7 +29,7 @@ from trm_eval.tables.writer import token_lists
 from trm_train.config.run import RunConfig, config_to_json
 from trm_train.errors import ForeignRunError
 from trm_train.metrics.table import FOLDER, missing_steps, part_names
-from trm_train.runs.record import RunRecord, differences_of, read_records, say_differences
+from trm_train.runs.record import RunRecord, describe_differences, differences_of, read_records
 from trm_train.runs.status import read_status, written_steps
 
 
@@ -42,7 +42,7 @@ def run_row(record: RunRecord, differs: Mapping[str, Any] | None = None) -> dict
         "identity": record.identity,
         "seed": record.config.seed,
         "dataset": record.config.data.label,
-        "differs": say_differences(differs),
+        "differs": describe_differences(differs),
         "label": record.label,
         "content_digest": record.content_digest,
         "config": _config_text(record.config),

@@ -109,7 +109,7 @@ class Screen(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class How:
+class BatchOptions:
     """Options for a batch.
 
     Attributes:
@@ -141,15 +141,15 @@ def make_jobs(runs: Sequence[PlannedRun], layout: Layout, limit: int) -> list[Jo
     return jobs
 
 
-def carry_out(jobs: Sequence[Job], how: How, screen: Screen, asked: Sequence[int] = ()) -> None:
+def run_jobs(jobs: Sequence[Job], how: BatchOptions, screen: Screen, asked: Sequence[int] = ()) -> None:
     """Train and test all runs that are not done; the result is in the jobs.
 
     Args:
         jobs: The runs, in order.
         how: Options that all runs share.
         screen: Display of the progress.
-        asked: Stop signals so far, a list that grows (`heard_signals`). After the first signal the runs save and stop;
-            after the second they are killed.
+        asked: Stop signals so far, a list that grows (`receive_signals`). After the first signal the runs save and
+            stop; after the second they are killed.
     """
     try:
         while _step(jobs, how, screen, asked):
@@ -159,7 +159,7 @@ def carry_out(jobs: Sequence[Job], how: How, screen: Screen, asked: Sequence[int
         _end_children(jobs)
 
 
-def _step(jobs: Sequence[Job], how: How, screen: Screen, asked: Sequence[int]) -> bool:
+def _step(jobs: Sequence[Job], how: BatchOptions, screen: Screen, asked: Sequence[int]) -> bool:
     """Check the processes and start new ones; return whether work remains."""
     for job in jobs:
         if job.process is not None:
@@ -203,7 +203,7 @@ def read_test(run: PlannedRun, layout: Layout, limit: int) -> dict[str, Any] | N
     return row if all(map(layout.results.names, patterns)) else None
 
 
-def _begin(job: Job, share: int, how: How, screen: Screen) -> None:
+def _begin(job: Job, share: int, how: BatchOptions, screen: Screen) -> None:
     """Start the training of a run, or its test if it is trained."""
     run = job.planned
     job.log = how.logs / f"{run.run}.log"
@@ -234,7 +234,7 @@ def _begin(job: Job, share: int, how: How, screen: Screen) -> None:
         )
 
 
-def _look(job: Job, how: How, screen: Screen, asked: Sequence[int]) -> None:
+def _look(job: Job, how: BatchOptions, screen: Screen, asked: Sequence[int]) -> None:
     """Check whether a process has ended, and start the next one of the run."""
     assert job.process is not None
     code = job.process.poll()
@@ -272,7 +272,7 @@ def _let_go(process: subprocess.Popen[bytes]) -> None:
     process.stdin.close()
 
 
-def _note_test(job: Job, printed: bytes, how: How, screen: Screen) -> None:
+def _note_test(job: Job, printed: bytes, how: BatchOptions, screen: Screen) -> None:
     """Store the row of a test in the run's folder, and mark the run as done."""
     run = job.planned
     try:
@@ -325,7 +325,7 @@ def _reason(job: Job, code: int) -> str:
 
 
 @contextmanager
-def heard_signals() -> Generator[list[int]]:
+def receive_signals() -> Generator[list[int]]:
     """Context that records stop signals in order, without acting on them."""
     asked: list[int] = []
     with handled(lambda number, _: asked.append(number), signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -32,7 +32,7 @@ from trm_data.storage.gcs import unreachable
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.tree import state_from_tree, state_tree, weights_tree
 from trm_train.errors import CheckpointError
-from trm_train.hosts.together import Hosts
+from trm_train.hosts.coordination import Hosts
 from trm_train.mesh.fingerprint import fingerprints
 from trm_train.state import TrainState
 

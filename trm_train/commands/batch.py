@@ -42,7 +42,7 @@ from trm_train.experiments.setting import parse_setting
 from trm_train.experiments.sources import parse_source_of
 
 if TYPE_CHECKING:
-    from trm_train.batch.flow import How, Job
+    from trm_train.batch.flow import BatchOptions, Job
     from trm_train.batch.plan import PlannedRun
 
 
@@ -95,7 +95,7 @@ class Batch:
             overrides: Options of the configuration, for every run.
         """
         from trm_train.batch.devices import shares
-        from trm_train.batch.flow import How, heard_signals, make_jobs
+        from trm_train.batch.flow import BatchOptions, make_jobs, receive_signals
         from trm_train.batch.plan import missing_datasets, plan_batch
 
         self._check()
@@ -117,7 +117,7 @@ class Batch:
             commands = "\n".join(f"  trm-data build {name}" for name in missing)
             raise ConfigError(f"datasets are missing, and --no-build is set. Build them:\n{commands}")
         logs = self._logs(runs, layout)
-        how = How(
+        how = BatchOptions(
             layout=layout,
             overrides=[*overrides, *(["--source", self.source] if self.source else [])],
             shares=each,
@@ -133,7 +133,7 @@ class Batch:
             for name in missing:
                 build_missing(name, layout, self.root, sources=sources, quiet=self.json)
             with (
-                heard_signals() as asked
+                receive_signals() as asked
             ):  # until all is said: whoever asks twice is to see what became of the runs
                 self._train(jobs, how, asked)
         if asked:
@@ -148,15 +148,15 @@ class Batch:
         if self.limit < 0:
             raise ConfigError(f"--limit {self.limit}: at least 0, which is all")
 
-    def _train(self, jobs: list[Job], how: How, asked: Sequence[int]) -> None:
+    def _train(self, jobs: list[Job], how: BatchOptions, asked: Sequence[int]) -> None:
         """Train and evaluate, some at a time; then write and print the summary, also of a batch that was cut short."""
-        from trm_train.batch.flow import carry_out
+        from trm_train.batch.flow import run_jobs
         from trm_train.batch.summary import summary_row, write_summary
 
         unwritten: OSError | None = None
         try:
             with _screen(quiet=self.json) as screen:
-                carry_out(jobs, how, screen, asked)
+                run_jobs(jobs, how, screen, asked)
         finally:
             rows = [summary_row(job) for job in jobs]
             try:

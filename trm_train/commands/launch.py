@@ -141,7 +141,7 @@ class Launch:
         Args:
             words: What follows `run` or `batch`, without the options of `Launch`.
         """
-        from trm_train.launch.flow import How, carry_out, check_all, root_problems, stop
+        from trm_train.launch.flow import LaunchOptions, check_all, root_problems, run_all, stop
         from trm_train.launch.shell import Shell
         from trm_train.launch.source import find_source
 
@@ -155,7 +155,7 @@ class Launch:
                 self._say(f"trm-train: note: {problem}")
             unclear = []
         target = self._target(shell, source)
-        how = How(
+        how = LaunchOptions(
             restarts=self.restarts,
             look_s=self.look_s,
             detach=self.detach,
@@ -179,7 +179,7 @@ class Launch:
         )
         check_all([lambda: unclear, *roots, target.problems])
         try:
-            done = carry_out([run.work for run in left], target, how, say, self._show)
+            done = run_all([run.work for run in left], target, how, say, self._show)
         except KeyboardInterrupt:
             self._say(
                 "trm-train: the started run continues there; the same command watches it, --stop ends it"

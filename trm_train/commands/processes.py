@@ -12,7 +12,7 @@ from tyro.conf import arg
 from trm_train.errors import ConfigError
 
 if TYPE_CHECKING:
-    from trm_train.hosts.together import Hosts
+    from trm_train.hosts.coordination import Hosts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +37,8 @@ class ProcessOptions:
             program: Stands before what is said of them.
             refused: Why this command takes one process, and what else can be done; None where it takes several.
         """
+        from trm_train.hosts.coordination import Hosts
         from trm_train.hosts.join import join, place_of
-        from trm_train.hosts.together import Hosts
 
         def say(text: str) -> None:
             print(f"{program}: {text}", file=sys.stderr, flush=True)

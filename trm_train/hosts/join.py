@@ -10,8 +10,8 @@ from typing import Any
 import jax
 
 from trm_train.errors import HostError
+from trm_train.hosts.coordination import Hosts
 from trm_train.hosts.roll_call import Address, Say, gather, parse_address, report, wait_for_service
-from trm_train.hosts.together import Hosts
 
 ENVIRONMENT = {
     "coordinator": "JAX_COORDINATOR_ADDRESS",

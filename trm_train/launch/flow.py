@@ -21,7 +21,7 @@ from trm_data.storage.root import Layout
 from trm_train.errors import CapacityError, LaunchError
 from trm_train.experiments.dataset import is_named
 from trm_train.launch.shell import Say
-from trm_train.launch.target import Seen, Target, Work
+from trm_train.launch.target import Target, TargetState, Work
 
 RESTARTED = (Exit.BUCKET, Exit.STALLED, Exit.TERMINATED, 134, 135, 137, 139)
 """Resumable exit codes: those of docs/troubleshooting.md, and of processes that jax or the system ended."""
@@ -35,7 +35,7 @@ Show = Callable[[str], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class How:
+class LaunchOptions:
     """Options for watching runs.
 
     Attributes:
@@ -74,12 +74,12 @@ class Outcome:
     reason: str = ""
 
 
-def carry_out(works: Sequence[Work], target: Target, how: How, say: Say, show: Show) -> list[Outcome]:
+def run_all(works: Sequence[Work], target: Target, how: LaunchOptions, say: Say, show: Show) -> list[Outcome]:
     """Train runs one after another."""
     outcomes: list[Outcome] = []
     try:
         for work in works:
-            outcomes.append(see_through(work, target, how, say, show))
+            outcomes.append(run_to_end(work, target, how, say, show))
             say(f"{work.name}: {_said(outcomes[-1])}")
             if outcomes[-1].code and not (how.go_on and outcomes[-1].state == "failed"):
                 break
@@ -91,7 +91,7 @@ def carry_out(works: Sequence[Work], target: Target, how: How, say: Say, show: S
     return outcomes
 
 
-def see_through(work: Work, target: Target, how: How, say: Say, show: Show) -> Outcome:
+def run_to_end(work: Work, target: Target, how: LaunchOptions, say: Say, show: Show) -> Outcome:
     """Train a run to its end, on machines that may be preempted."""
     restarts, tail = 0, Tail(show)
     while True:
@@ -112,7 +112,7 @@ def see_through(work: Work, target: Target, how: How, say: Say, show: Show) -> O
         time.sleep(how.look_s)
 
 
-def stop(works: Sequence[Work], target: Target, how: How, say: Say) -> list[Outcome]:
+def stop(works: Sequence[Work], target: Target, how: LaunchOptions, say: Say) -> list[Outcome]:
     """Ask running processes to save a checkpoint and exit, and wait until they have exited."""
     outcomes: list[Outcome] = []
     for work in works:
@@ -138,7 +138,7 @@ def stop(works: Sequence[Work], target: Target, how: How, say: Say) -> list[Outc
     return outcomes
 
 
-def _ensure(target: Target, how: How, say: Say, *, patient: bool) -> None:
+def _ensure(target: Target, how: LaunchOptions, say: Say, *, patient: bool) -> None:
     while True:
         try:
             target.ensure()
@@ -163,7 +163,7 @@ def _begin(work: Work, target: Target, say: Say) -> Outcome | None:
         return _ended(work, seen)
 
 
-def _in_use(target: Target, seen: Seen) -> LaunchError:
+def _in_use(target: Target, seen: TargetState) -> LaunchError:
     return LaunchError(
         f"{target.place} is in use: {', '.join(seen.others)}; wait for it, end it (trm-train launch ... --stop), or "
         "take other machines (--name, --hosts)"
@@ -204,7 +204,7 @@ class Tail:
                 self.show(text)
 
 
-def _watch(work: Work, target: Target, how: How, say: Say, tail: Tail) -> Outcome:
+def _watch(work: Work, target: Target, how: LaunchOptions, say: Say, tail: Tail) -> Outcome:
     while True:
         seen = target.look(work)
         tail.follow(work, target)
@@ -215,7 +215,7 @@ def _watch(work: Work, target: Target, how: How, say: Say, tail: Tail) -> Outcom
         time.sleep(how.look_s)
 
 
-def _ended(work: Work, seen: Seen) -> Outcome:
+def _ended(work: Work, seen: TargetState) -> Outcome:
     """Return the outcome of a run that no longer runs."""
     if seen.gone or not seen.ended:
         lost = [host.name for host in seen.hosts if host.state == "absent"]
@@ -232,7 +232,7 @@ def _ended(work: Work, seen: Seen) -> Outcome:
     return Outcome(run=work.name, state="failed" if own else "lost", code=code, reason=reason)
 
 
-def _leave(target: Target, how: How, say: Say) -> None:
+def _leave(target: Target, how: LaunchOptions, say: Say) -> None:
     if how.delete:
         target.release()
     elif not how.dry and (left := target.leftover()):

@@ -34,7 +34,7 @@ Script = Callable[[int], str]
 """What the host with this number is asked to do."""
 
 
-HostState = Literal["absent", "running", "ended", "stopped"]
+RunState = Literal["absent", "running", "ended", "stopped"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Work:
 
 
 @dataclass(frozen=True)
-class HostSeen:
+class HostState:
     """State of a run on one host.
 
     Attributes:
@@ -61,12 +61,12 @@ class HostSeen:
     """
 
     name: str
-    state: HostState
+    state: RunState
     code: int = 0
 
 
 @dataclass(frozen=True)
-class Seen:
+class TargetState:
     """The state of a launched run.
 
     Attributes:
@@ -75,7 +75,7 @@ class Seen:
         others: Other runs or processes that use the hosts.
     """
 
-    hosts: tuple[HostSeen, ...] = ()
+    hosts: tuple[HostState, ...] = ()
     gone: str = ""
     others: tuple[str, ...] = ()
 
@@ -106,7 +106,7 @@ class Target(ABC):
         self._extras = extras
         self._devices = devices
         self._silent = 0
-        self._seen = Seen()
+        self._seen = TargetState()
 
     @property
     @abstractmethod
@@ -160,13 +160,13 @@ class Target(ABC):
         self._everywhere(
             "started", lambda index: scripts.start(work.name, self._source, self.words(index, work))
         )
-        self._silent, self._seen = 0, Seen()
+        self._silent, self._seen = 0, TargetState()
 
-    def look(self, work: Work) -> Seen:
+    def look(self, work: Work) -> TargetState:
         """Return the state of a run."""
         gone = self.gone()
         if gone:
-            return Seen(gone=gone)
+            return TargetState(gone=gone)
         script = scripts.look(work.name, devices=self._devices)
         done = self.ask_hosts(lambda _: script, assume="absent", limit_s=60.0, once=f"look {work.name}")
         seen = _seen([answer for one in done for answer in scripts.answers(one.out)])
@@ -177,7 +177,7 @@ class Target(ABC):
         if self._silent < SILENT_LOOKS and self._seen.hosts:
             return self._seen
         silent = next((one.reason for one in done if one.code), "no answer")
-        return Seen(gone=f"{len(seen.hosts)} of {self.count} hosts answer: {silent}")
+        return TargetState(gone=f"{len(seen.hosts)} of {self.count} hosts answer: {silent}")
 
     def log(self, work: Work, place: str) -> tuple[str, str]:
         """Return the first host's log from a position on, and its end position."""
@@ -219,18 +219,18 @@ class Target(ABC):
         )
 
 
-def _seen(found: Sequence[Answer]) -> Seen:
-    states: dict[str, HostState] = {
+def _seen(found: Sequence[Answer]) -> TargetState:
+    states: dict[str, RunState] = {
         "absent": "absent",
         "running": "running",
         "ended": "ended",
         "stopped": "stopped",
     }
     hosts = [
-        HostSeen(answer.host, states[answer.word], int(answer.value) if answer.value.isdecimal() else 0)
+        HostState(answer.host, states[answer.word], int(answer.value) if answer.value.isdecimal() else 0)
         for answer in found
         if answer.word in states
     ]
     runs = [f"the run {answer.value} on {answer.host}" for answer in found if answer.word == "other"]
     held = [f"process {answer.value} on {answer.host}" for answer in found if answer.word == "process"]
-    return Seen(tuple(hosts), others=tuple(runs or held))
+    return TargetState(tuple(hosts), others=tuple(runs or held))

@@ -16,12 +16,12 @@ from trm_train.experiments.registry import GLOB, load_experiments
 from trm_train.experiments.setting import Setting
 from trm_train.runs.record import (
     RunRecord,
+    describe_differences,
     differences_of,
     find_run,
     read_record,
     read_records,
     runs_of,
-    say_differences,
     setting_of,
 )
 from trm_train.runs.status import Heartbeat, Status, read_heartbeats, read_status
@@ -80,7 +80,7 @@ def overview(layout: Layout) -> list[RunOverview]:
         for (folder, record), status in zip(found, statuses, strict=True)
     ]
     known = [run.record for run in runs if run.record is not None]
-    differ = iter(map(say_differences, differences_of(known)))
+    differ = iter(map(describe_differences, differences_of(known)))
     runs = [run if run.record is None else replace(run, differs=next(differ)) for run in runs]
     return [
         replace(run, workers=tuple(read_heartbeats(run.folder)))
@@ -101,7 +101,7 @@ def overview_of(folder: Folder) -> RunOverview:
     if found.record is None:
         return found
     (differs,) = differences_of([found.record])
-    return replace(found, differs=say_differences(differs))
+    return replace(found, differs=describe_differences(differs))
 
 
 def _overview(

@@ -200,7 +200,7 @@ def differences_of(records: Sequence[RunRecord]) -> list[dict[str, Any] | None]:
     return found
 
 
-def say_differences(changes: Mapping[str, Any] | None) -> str | None:
+def describe_differences(changes: Mapping[str, Any] | None) -> str | None:
     """Format differences as one line, such as `data.dataset=mine6, total_steps=400`; empty if there are none."""
     if changes is None:
         return None
@@ -451,7 +451,7 @@ def _table_of(runs: Sequence[Folder]) -> list[str]:
         rows.append(
             (
                 run.name,
-                say_differences(differs) or "-",
+                describe_differences(differs) or "-",
                 record.config.data.label,
                 setting or "-",
                 record.created_at,

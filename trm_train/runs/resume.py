@@ -23,12 +23,12 @@ TOKEN_FILE = "anew"
 """File in a run's folder: the idempotency token of the start that discarded it (`--anew-once`)."""
 
 
-def is_begun_anew(folder: Folder, word: str | None) -> bool:
+def is_restarted_by(folder: Folder, word: str | None) -> bool:
     """Return whether a start with this idempotency token has already discarded the run."""
-    return word is not None and folder.read(TOKEN_FILE) == word.encode() and not is_being_forgotten(folder)
+    return word is not None and folder.read(TOKEN_FILE) == word.encode() and not is_being_discarded(folder)
 
 
-def is_being_forgotten(folder: Folder) -> bool:
+def is_being_discarded(folder: Folder) -> bool:
     """Return whether a start with `--resume never` was killed before everything was deleted."""
     return folder.read(FORGETTING) is not None
 
@@ -103,7 +103,7 @@ def check_same_run(record: RunRecord, meta: CheckpointMeta, shown: str) -> None:
         )
 
 
-def forget(layout: Layout, folder: Folder, record: RunRecord) -> str:
+def discard(layout: Layout, folder: Folder, record: RunRecord) -> str:
     """Delete the files and results of a run, so that it starts over. If killed, the next start completes this.
 
     Returns:

@@ -10,7 +10,7 @@ import jax
 from trm_data.errors import DataError
 from trm_train.checkpoint.manager import is_full
 from trm_train.errors import NotFiniteError, OutOfMemoryError, TrainError
-from trm_train.hosts.together import lost
+from trm_train.hosts.coordination import lost
 from trm_train.training.start import Started
 
 LESS_MEMORY = (

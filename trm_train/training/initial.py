@@ -16,7 +16,7 @@ from trm_data.manifest import Manifest, read_manifest
 from trm_data.storage.root import Layout
 from trm_train.config.run import InitialConfig, RunConfig
 from trm_train.errors import CheckpointError, ConfigError
-from trm_train.hosts.together import Hosts
+from trm_train.hosts.coordination import Hosts
 from trm_train.runs.record import RunRecord, input_spec
 from trm_train.state import Weights, abstract_weights
 from trm_train.training.published import find_saved, padded, read_published, rows_by_name, saved_weights

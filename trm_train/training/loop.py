@@ -15,7 +15,7 @@ from trm_data.command import Exit
 from trm_data.storage.root import Layout
 from trm_train.config.run import RunConfig
 from trm_train.experiments.registry import Experiment
-from trm_train.hosts.together import Hosts
+from trm_train.hosts.coordination import Hosts
 from trm_train.mesh.sharding import make_greatest
 from trm_train.state import TrainState, eval_weights
 from trm_train.training.failure import explained, explaining_memory

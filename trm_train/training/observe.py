@@ -27,7 +27,7 @@ from trm_data.command.signals import end_now
 from trm_data.errors import BucketError
 from trm_data.storage.store import Folder
 from trm_train.errors import HostError, NotFiniteError
-from trm_train.hosts.together import Hosts
+from trm_train.hosts.coordination import Hosts
 from trm_train.runs.record import LOGS, RunRecord
 from trm_train.runs.status import Heartbeat, State, now, write_heartbeat
 from trm_train.training.pace import Pace

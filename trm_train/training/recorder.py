@@ -19,7 +19,7 @@ from typing_extensions import override
 from trm_data.storage.store import Folder, Lease
 from trm_train.checkpoint.manager import resume_steps
 from trm_train.errors import NotFiniteError
-from trm_train.hosts.together import Hosts
+from trm_train.hosts.coordination import Hosts
 from trm_train.mesh.devices import held_bytes
 from trm_train.metrics.table import MetricTable, merge_many
 from trm_train.runs.record import RunRecord

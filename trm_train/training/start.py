@@ -25,7 +25,7 @@ from trm_train.config.run import InputSpec, RunConfig
 from trm_train.cost import flops_by_stage
 from trm_train.errors import BEING_TRAINED, HostError
 from trm_train.experiments.registry import Experiment
-from trm_train.hosts.together import Hosts
+from trm_train.hosts.coordination import Hosts
 from trm_train.mesh.devices import peak_flops_per_s
 from trm_train.mesh.sharding import data_part
 from trm_train.optim.build import make_schedule
@@ -33,19 +33,19 @@ from trm_train.runs.record import RunRecord, check_label, extend_record, write_r
 from trm_train.runs.resume import (
     TOKEN_FILE,
     continue_record,
-    forget,
-    is_begun_anew,
-    is_being_forgotten,
+    discard,
+    is_being_discarded,
+    is_restarted_by,
     restore,
 )
 from trm_train.runs.status import HEARTBEATS
 from trm_train.state import TrainState, init_state
 from trm_train.step.compile import CompiledStep, compile_train_step
 from trm_train.step.evaluate import make_eval_step
-from trm_train.training.feed import Prefetcher, dispatches, hold_rows, numbered
 from trm_train.training.initial import Initial
 from trm_train.training.observe import Observer
 from trm_train.training.pace import Pace
+from trm_train.training.prefetch import Prefetcher, dispatches, hold_rows, numbered
 from trm_train.training.prepare import prepare, training_facts
 from trm_train.training.recorder import Console, Recorder
 from trm_train.training.tracking import TrackingMode, make_tracker
@@ -232,10 +232,10 @@ def _take_over(
     stack.enter_context(locked(folder, f"{record.run}: {BEING_TRAINED}; wait for it, or stop it"))
     lease = stack.enter_context(leased(folder, f"run {record.run}"))
     folder.store.remove_temporary(folder.path)
-    if (resume and not is_being_forgotten(folder)) or is_begun_anew(folder, anew_once):
+    if (resume and not is_being_discarded(folder)) or is_restarted_by(folder, anew_once):
         record = continue_record(folder, record)
     else:
-        forgotten = forget(layout, folder, record)
+        forgotten = discard(layout, folder, record)
         if anew_once is not None:
             folder.write(TOKEN_FILE, anew_once.encode())
         if forgotten:

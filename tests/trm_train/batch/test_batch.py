@@ -26,7 +26,7 @@ from trm_data.storage.local import LocalStore
 from trm_data.storage.root import resolve_root
 from trm_data.storage.store import Folder
 from trm_train.batch import flow
-from trm_train.batch.flow import How, Job, carry_out
+from trm_train.batch.flow import BatchOptions, Job, run_jobs
 from trm_train.batch.plan import plan_batch
 from trm_train.cli import main
 from trm_train.commands.batch import change_of
@@ -310,12 +310,14 @@ def test_one_of_each_mechanism(root: Path) -> None:
 TINY_RUN = (*SMALL, "--model.l-cycles", "1")
 
 
-def planned_job(root: Path, tmp_path: Path, **changes) -> tuple[Job, How, list[str]]:
+def planned_job(root: Path, tmp_path: Path, **changes) -> tuple[Job, BatchOptions, list[str]]:
     """A job whose process is one of ours, so that it can end as it likes."""
     layout = resolve_root(root)
     (run,) = plan_batch(select_experiments(["exp01f"], TINY), [7], layout)
     said: list[str] = []
-    how = How(layout=layout, overrides=(), shares=[{}], logs=tmp_path, tracking="none", limit=20, go_on=True)
+    how = BatchOptions(
+        layout=layout, overrides=(), shares=[{}], logs=tmp_path, tracking="none", limit=20, go_on=True
+    )
     return Job(run), dataclasses.replace(how, **changes), said
 
 
@@ -352,7 +354,7 @@ def test_why_a_run_failed_is_what_its_last_start_said(
     (tmp_path / f"{job.planned.run}.log").write_text("trm-train: what an earlier start said\n")
     monkeypatch.setattr(flow, "TRAIN", program)
     notes = Notes()
-    carry_out([job], how, notes)
+    run_jobs([job], how, notes)
     assert job.state == "failed"
     assert reason in job.reason
     assert reason in notes.said[-1]
@@ -363,7 +365,7 @@ def test_a_run_that_an_earlier_batch_has_not_left_yet_is_waited_for(root: Path, 
     place = resolve_root(root)
     options = [word for word in TINY_RUN if word not in ("--limit", "20")]
     (run,) = plan_batch(select_experiments(["exp01f"], TINY), [7], place, change_of(options))
-    how = How(
+    how = BatchOptions(
         layout=place,
         overrides=options,
         shares=[{}],
@@ -383,7 +385,7 @@ def test_a_run_that_an_earlier_batch_has_not_left_yet_is_waited_for(root: Path, 
     held.enter_context(locked(run.folder, "busy"))
     (tmp_path / f"{run.run}.1.out").write_text("of a batch that was killed")
     with held:
-        carry_out([job := Job(run)], how, notes := Waits())
+        run_jobs([job := Job(run)], how, notes := Waits())
     assert job.state == "done", notes.said
     assert not list(tmp_path.glob("*.out"))
 
@@ -394,7 +396,7 @@ def test_a_run_that_somebody_else_trains_is_a_failure(
     monkeypatch.setattr(flow, "END_S", 0.0)
     job, how, _ = planned_job(root, tmp_path)
     with locked(job.planned.folder, "busy"):
-        carry_out([job], how, Notes())
+        run_jobs([job], how, Notes())
     assert job.state == "failed"
     assert "is being trained by another process; wait for it, or stop it" in job.reason
 
@@ -407,7 +409,7 @@ def test_whatever_ends_a_batch_leaves_no_process(tmp_path: Path, monkeypatch: py
     job, how, _ = planned_job(tmp_path / "root", tmp_path)
     monkeypatch.setattr(flow, "TRAIN", "import time; time.sleep(600)")
     with pytest.raises(BrokenPipeError):
-        carry_out([job], how, Broken())
+        run_jobs([job], how, Broken())
     assert job.process is not None
     assert job.process.wait(10) is not None
 

@@ -16,7 +16,7 @@ from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder, Lease
 from trm_train.console import RunConsole
 from trm_train.errors import NotFiniteError
-from trm_train.hosts.together import Hosts
+from trm_train.hosts.coordination import Hosts
 from trm_train.metrics.table import read_metrics
 from trm_train.runs.record import LOGS, make_record
 from trm_train.runs.status import STATUS_FILE, read_status

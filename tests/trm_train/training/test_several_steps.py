@@ -21,8 +21,8 @@ from trm_train.config.scheduled import Curriculum
 from trm_train.mesh.sharding import make_mesh
 from trm_train.metrics.table import read_metrics
 from trm_train.training import loop
-from trm_train.training.feed import Prefetcher, dispatches, hold_rows, numbered
 from trm_train.training.pace import Pace
+from trm_train.training.prefetch import Prefetcher, dispatches, hold_rows, numbered
 from trm_train.training.start import TrainResult
 
 

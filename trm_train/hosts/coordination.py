@@ -342,8 +342,8 @@ def lost(hosts: Hosts, error: BaseException, what: str, hint: str) -> HostError:
 
 
 @contextmanager
-def naming_the_lost(hosts: Hosts, what: str, hint: str) -> Generator[None, None, None]:
-    """Context in which a jax error is replaced by one that names the lost processes; see `lost`."""
+def name_lost_processes(hosts: Hosts, what: str, hint: str) -> Generator[None, None, None]:
+    """Context in which a jax error is replaced by an error that names the lost processes; see `lost`."""
     try:
         yield
     except jax.errors.JaxRuntimeError as error:

@@ -12,8 +12,8 @@ import pytest
 from trm_data.command import Exit
 from trm_data.errors import BucketError, LabError
 from trm_train.errors import ConfigError, HostError, NotFiniteError
-from trm_train.hosts import together
-from trm_train.hosts.together import Hosts, differences, exit_code_of
+from trm_train.hosts import coordination
+from trm_train.hosts.coordination import Hosts, differences, exit_code_of
 
 
 def name(index: int) -> str:
@@ -78,14 +78,14 @@ def test_a_barrier_waits_longer_where_a_bucket_is_waited_for_longer(
     monkeypatch.delenv("TRM_BUCKET_PATIENCE_S", raising=False)
     if patience is not None:
         monkeypatch.setenv("TRM_BUCKET_PATIENCE_S", patience)
-    monkeypatch.setattr(together, "LOOK_S", 0.01)
+    monkeypatch.setattr(coordination, "LOOK_S", 0.01)
     with pytest.raises(HostError, match=f"waited {seconds} s for process 1"):
         Hosts(0, 2, Store()).barrier("a place", limit_s=0.0)
 
 
 def test_a_service_that_answers_again_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sign of life that was not taken is no reason to give no more of them."""
-    monkeypatch.setattr(together, "BEAT_S", 0.01)
+    monkeypatch.setattr(coordination, "BEAT_S", 0.01)
     taken = threading.Event()
 
     class Faulty(Store):
