@@ -1,4 +1,4 @@
-"""Evaluates checkpoints and keeps the results as Parquet tables that are read with SQL.
+"""Evaluates checkpoints and stores the results as Parquet tables for SQL queries.
 
 In Python a result is a polars frame:
 
@@ -9,11 +9,11 @@ In Python a result is a polars frame:
     trm_eval.read_traces("quickstart")           # lazy: a row per example, supervision step and cycle
     trm_eval.read_train_metrics("quickstart")    # lazy: a row per step and split
 
-and a run answers puzzles:
+A run can also answer puzzles:
 
     trm_eval.load("quickstart").solve("..2....3.45..4........6...51.......3").text()
 
-They are imported on first use, so that the command line does not pay for them.
+These functions are imported on first use, so that the command line starts fast.
 """
 
 from typing import TYPE_CHECKING

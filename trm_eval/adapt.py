@@ -1,8 +1,8 @@
 """Adaptation to a dataset's training split before an evaluation: `trm-eval run --adapt`.
 
-So a run meets tasks that it has never seen: ARC keeps their demonstration pairs in the training split, and a puzzle
-embedding of their own is what tells the network which task it is at. The training step is that of training; only the
-embeddings learn, unless the weights are to move too.
+Adaptation lets a run answer tasks that it has never seen: ARC has their demonstration pairs in the training split. A
+task's own puzzle embedding tells the network which task it is. The training step is the normal one; only the embeddings
+learn, unless the request asks for the weights too.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ FOREVER = 1 << 30
 
 @dataclass(frozen=True)
 class Adapted:
-    """What was learned.
+    """Result of an adaptation.
 
     Attributes:
-        restored: The weights after it, for the dataset's puzzle identifiers.
-        steps: Training steps taken.
-        seconds: Wall-clock time of them, compilation included.
+        restored: Weights after the adaptation, for the dataset's puzzle identifiers.
+        steps: Number of training steps taken.
+        seconds: Wall-clock time, compilation included (s).
     """
 
     restored: LoadedNetwork
@@ -60,15 +60,15 @@ def adapt(
     progress: Progress,
     component: Component | None = None,
 ) -> Adapted:
-    """Learn from a training split within limits.
+    """Train on a training split within the requested limits.
 
     Args:
-        restored: The weights to begin with. They keep their puzzle embeddings where the dataset means the same by its
-            identifiers; else those of the dataset begin at zero, as in training.
+        restored: Weights to start from. They keep their puzzle embeddings if the dataset has the same identifiers;
+            otherwise the embeddings start at zero, as in training.
         train: The training split.
-        wanted: For how long, and what learns.
-        progress: Told of the time, or of the steps where they end it.
-        component: Where the dataset is in the mixture that the run learned; None where it learned one dataset.
+        wanted: Limits, and what learns.
+        progress: Progress display: of the time, or of the steps if these are limited.
+        component: The dataset's component in the mixture that the run learned; None if it learned one dataset.
     """
     begun = time.perf_counter()
     config = _config(restored, train, wanted)
@@ -86,7 +86,7 @@ def adapt(
     )
     with make_loader(rows, global_batch_size=config.data.global_batch_size, seed=config.seed) as batches:
         batch = put_batch(next(batches), placed)
-        step = step.lower(state, batch).compile()  # so that every step takes about as long as the one before
+        step = step.lower(state, batch).compile()  # compile now, so that all steps take about the same time
         seconds = time.perf_counter() - begun
         while not _is_over(wanted, taken, seconds + longest):
             state, metrics = step(state, batch)
@@ -115,7 +115,7 @@ def adapt(
 
 
 def _config(restored: LoadedNetwork, train: Dataset, wanted: Adaptation) -> RunConfig:
-    """How the run learned, for as long as it takes: its rates without warm-up or decay."""
+    """Return the run's configuration with constant rates (no warm-up or decay) and no fixed number of steps."""
     config = restored.record.config
     return replace(
         config,
@@ -134,9 +134,9 @@ def _config(restored: LoadedNetwork, train: Dataset, wanted: Adaptation) -> RunC
 def _start(
     restored: LoadedNetwork, config: RunConfig, spec: InputSpec, *, same: bool
 ) -> tuple[Any, TrainState]:
-    """The network, and the state before the first step, over the mesh.
+    """Return the network, and the state before the first step, on the mesh.
 
-    It keeps its embeddings where identifiers mean the same.
+    The embeddings are kept if the identifiers are the same.
     """
     model, _ = abstract_weights(config, spec)
     weights, table = restored.weights, restored.weights.puzzle_table
@@ -153,7 +153,7 @@ def _start(
 
 
 def _is_over(wanted: Adaptation, taken: int, seconds: float) -> bool:
-    """Whether another step, which would end at `seconds`, is one too many."""
+    """Return whether another step, which would end at `seconds`, exceeds a limit."""
     if wanted.steps is not None and taken >= wanted.steps:
         return True
     return wanted.minutes is not None and seconds > 60 * wanted.minutes

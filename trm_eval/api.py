@@ -34,23 +34,23 @@ def evaluate(
     root: Root | None = None,
     **request: Any,
 ) -> EvalResult:
-    """Evaluate a checkpoint of a run on every row of a split, and write the result tables, as `trm-eval run` does.
+    """Evaluate a checkpoint of a run on every row of a split and write the result tables, as `trm-eval run` does.
 
     Args:
-        run: What `trm_train.train` returned, or a run's name, its folder or an experiment.
+        run: Result of `trm_train.train`, or a run's name, its folder or an experiment.
         quiet: Show no progress.
-        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else that of the run, else `$TRM_ROOT`,
-            else `./trm`.
+        root: Root folder, `gs://bucket/prefix`, a layout or a store (default: that of the run, else `$TRM_ROOT`, else
+            `./trm`).
         request: Fields of `trm_eval.identity.EvalRequest`: checkpoint (a step, last or best), dataset, split, limit,
             weights, supervision_steps, mode, ...
 
     Returns:
-        The evaluation; its `row` is the row in the table `evals`, and printing it shows the exact accuracy.
+        Result of the evaluation; its `row` is the row in the table `evals`, and printing it shows the exact accuracy.
 
     Raises:
         EvalError: The request does not fit the run or its dataset.
-        ConfigError: There is no such run.
-        CheckpointError: There is no such checkpoint.
+        ConfigError: The run does not exist.
+        CheckpointError: The checkpoint does not exist.
     """
     from trm_eval.evaluation.flow import evaluate_run
 
@@ -63,17 +63,17 @@ def evaluate(
 
 
 def plot(run: str | TrainedRun, *, root: Root | None = None) -> Figure:
-    """Training loss, and cell and exact accuracy of training and validation, over the steps.
+    """Plot training loss, and cell and exact accuracy of training and validation, over the steps.
 
     Args:
-        run: What `trm_train.train` returned, or a run's name, its folder or an experiment.
+        run: Result of `trm_train.train`, or a run's name, its folder or an experiment.
         root: As in `evaluate`.
 
     Returns:
         A matplotlib figure; notebooks show it, `figure.savefig("curves.png")` writes it.
 
     Raises:
-        ConfigError: There is no such run.
+        ConfigError: The run does not exist.
     """
     from matplotlib.figure import Figure
 
@@ -105,19 +105,19 @@ def plot(run: str | TrainedRun, *, root: Root | None = None) -> Figure:
 
 
 def read_predictions(run: str | TrainedRun, root: Root | None = None) -> pl.LazyFrame:
-    """Every prediction of a run: a row per example and evaluation, of the newest evaluation of each request.
+    """Return every prediction of a run: a row per example, from the newest evaluation of each request.
 
-    The columns are those of the SQL table `predictions`: experiment, run, dataset and split say what a row is of.
+    The columns are those of the SQL table `predictions`, plus experiment, run, dataset and split.
 
     Args:
-        run: What `trm_train.train` returned, or a run's name, its folder or an experiment.
-        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else that of the run, else `$TRM_ROOT`,
-            else `./trm`.
+        run: Result of `trm_train.train`, or a run's name, its folder or an experiment.
+        root: Root folder, `gs://bucket/prefix`, a layout or a store (default: that of the run, else `$TRM_ROOT`, else
+            `./trm`).
 
     Raises:
-        ConfigError: There is no such run.
-        ResultError: It was not evaluated yet, or a file of predictions is missing.
-        CorruptFileError: A file of predictions has other bytes than were written.
+        ConfigError: The run does not exist.
+        ResultError: The run has not been evaluated, or a file of predictions is missing.
+        CorruptFileError: A file of predictions has changed since it was written.
     """
     name, layout = named(run, root)
     name = find_run(layout, name).name
@@ -127,20 +127,20 @@ def read_predictions(run: str | TrainedRun, root: Root | None = None) -> pl.Lazy
 
 
 def read_traces(run: str | TrainedRun, root: Root | None = None) -> pl.LazyFrame:
-    """What a run answers after every cycle, of the rows that `trm-eval run --traces N` was asked for.
+    """Return the answers of a run after every cycle, for the rows requested by `trm-eval run --traces N`.
 
-    A row per example, supervision step and cycle. Latent states, where they were asked for:
+    There is a row per example, supervision step and cycle. Latent states, if requested, are read by
     `np.frombuffer(row["latents"], "<f2").reshape(row["latent_shape"])`, [states, L, D], states as in `latent_names`.
 
     Args:
-        run: What `trm_train.train` returned, or a run's name, its folder or an experiment.
-        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else that of the run, else `$TRM_ROOT`,
-            else `./trm`.
+        run: Result of `trm_train.train`, or a run's name, its folder or an experiment.
+        root: Root folder, `gs://bucket/prefix`, a layout or a store (default: that of the run, else `$TRM_ROOT`, else
+            `./trm`).
 
     Raises:
-        ConfigError: There is no such run.
-        ResultError: No evaluation of it has traces, or a file of them is missing.
-        CorruptFileError: A file of traces has other bytes than were written.
+        ConfigError: The run does not exist.
+        ResultError: No evaluation of the run has traces, or a file of traces is missing.
+        CorruptFileError: A file of traces has changed since it was written.
     """
     name, layout = named(run, root)
     name = find_run(layout, name).name
@@ -150,7 +150,7 @@ def read_traces(run: str | TrainedRun, root: Root | None = None) -> pl.LazyFrame
 
 
 def _named(layout: Layout, run: str, table: str) -> list[pl.LazyFrame]:
-    """The rows of a table of each evaluation of a run that has some, oldest evaluation first."""
+    """Return the rows of a table for each evaluation of a run that has some, the oldest evaluation first."""
     parts, digests = NAMED_BY_EVALS[table]
     found = query_results(
         layout,
@@ -179,19 +179,19 @@ def _parts(layout: Layout, table: str, experiment: str, run: str, names: list[st
 def read_train_metrics(
     run: str | TrainedRun, root: Root | None = None, *, by_dataset: bool = False
 ) -> pl.LazyFrame:
-    """The metric table of a run as it is, evaluated or not: a row per step and split, sums and counts beside the rates.
+    """Return the metric table of a run, evaluated or not: a row per step and split, with sums, counts and rates.
 
     The columns are those of the SQL table `train_metrics`.
 
     Args:
-        run: What `trm_train.train` returned, or a run's name, its folder or an experiment.
-        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else that of the run, else `$TRM_ROOT`,
-            else `./trm`.
-        by_dataset: Also a row for each dataset of a mixture, which the column `dataset` names.
+        run: Result of `trm_train.train`, or a run's name, its folder or an experiment.
+        root: Root folder, `gs://bucket/prefix`, a layout or a store (default: that of the run, else `$TRM_ROOT`, else
+            `./trm`).
+        by_dataset: Also return a row for each dataset of a mixture, named by the column `dataset`.
 
     Raises:
-        ConfigError: There is no such run.
-        CorruptFileError: A metric part has other bytes than were written, or is gone.
+        ConfigError: The run does not exist.
+        CorruptFileError: A metrics file is missing or has changed since it was written.
     """
     name, layout = named(run, root)
     folder = find_run(layout, name)
@@ -201,7 +201,7 @@ def read_train_metrics(
 
 
 def named(run: str | TrainedRun, root: Root | None) -> tuple[str, Layout]:
-    """A run's name, and the root it is in."""
+    """Return a run's name and its root."""
     if isinstance(run, TrainedRun):
         return run.name, run.layout if root is None else resolve_root(root)
     return run, resolve_root(root)

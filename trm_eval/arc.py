@@ -1,11 +1,11 @@
 """Scoring of ARC answers: inverse augmentation, votes over all augmentations of a test input, pass@K, two attempts.
 
-Input: predicted rows of tokens with the symmetry that made each, batch by batch. Output: the candidates of every test
-input, ranked. Neighbours: `trm_eval.votes` reads and writes tables with it; `tests/parity/check_arc.py` compares it
-with what the published evaluator answers.
+Input: predicted rows of tokens, batch by batch, with the symmetry of each row's augmentation. Output: the ranked
+candidates of every test input. `trm_eval.votes` reads and writes tables with this module; `tests/parity/check_arc.py`
+compares it with the published evaluator.
 
-A test input's candidates are the grids that its predictions are, augmentation undone, equal grids together. They rank
-by number of votes, then by the mean of sigmoid(halting logit) over their votes; of equal ones the first seen leads.
+The candidates of a test input are its distinct predicted grids, with the augmentation undone. They are ranked by number
+of votes, then by the mean of sigmoid(halting logit) over their votes; of equal candidates, the first seen leads.
 
 Source: the published evaluator.
 """
@@ -33,19 +33,19 @@ NO_GRID: Grid = bytes((0, 0))
 
 
 def grid_of(cells: NDArray[np.uint8]) -> Grid:
-    """The value of a grid of colours [R, C]."""
+    """Encode a grid of colours [R, C] as bytes."""
     return bytes(cells.shape) + cells.astype(np.uint8).tobytes()
 
 
 def cells_of(grid: Grid) -> NDArray[np.uint8]:
-    """The colours of a grid, uint8 [R, C]; the inverse of `grid_of`."""
+    """Return the colours of a grid, uint8 [R, C]; the inverse of `grid_of`."""
     return np.frombuffer(grid, np.uint8, offset=2).reshape(grid[0], grid[1])
 
 
 def crop_sizes(tokens: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Rows and columns of the largest rectangle of colours at the top left of each row [N, 900], int64 [N, 2].
+    """Return rows and columns of the largest rectangle of colours at the top left of each row [N, 900], int64 [N, 2].
 
-    Of equally large ones it is that with the fewest rows; 0 x 0 where the first cell is no colour.
+    Of equally large rectangles, take the one with the fewest rows; 0 x 0 if the first cell is not a colour.
     """
     canvas = tokens.reshape(-1, ARC_SIDE, ARC_SIDE)
     colours = (canvas >= FIRST_COLOUR) & (canvas < ARC_VOCABULARY)
@@ -59,12 +59,12 @@ def crop_sizes(tokens: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 def undo(tokens: NDArray[np.uint8], dihedrals: NDArray[np.integer], colours: NDArray[np.uint8]) -> list[Grid]:
-    """The grid of each row, cropped, with the symmetry undone that its augmentation applied.
+    """Return the grid of each row, cropped, with the symmetry of its augmentation undone.
 
     Args:
         tokens: Predictions, uint8 [N, 900].
-        dihedrals: Ids, [N].
-        colours: The new colour of each old one, uint8 [N, 10]; they were permuted before the dihedral.
+        dihedrals: Ids of the dihedrals, [N].
+        colours: New colour of each old one, uint8 [N, 10]; colours were permuted before the dihedral.
     """
     sizes = crop_sizes(tokens)
     old_colours = np.argsort(colours, axis=1).astype(np.uint8)
@@ -90,15 +90,15 @@ def undo(tokens: NDArray[np.uint8], dihedrals: NDArray[np.integer], colours: NDA
 
 @dataclass(frozen=True)
 class Ranking:
-    """The candidates of some test inputs, those of each together and the best first. C candidates.
+    """Candidates of several test inputs, grouped by test input, the best first. C is their number.
 
     Attributes:
-        test_inputs: Number of the test input, ascending, int64 [C].
-        ranks: From 1 for each test input, int64 [C].
-        votes: Predictions that are this grid, int64 [C].
-        mean_q: Mean of sigmoid(halting logit) over them, float64 [C].
-        first_rows: Row of the split that voted for it first, int64 [C].
-        grids: The candidates themselves.
+        test_inputs: Number of each candidate's test input, ascending, int64 [C].
+        ranks: Rank within the test input, from 1, int64 [C].
+        votes: Number of predictions that are this grid, int64 [C].
+        mean_q: Mean of sigmoid(halting logit) over these predictions, float64 [C].
+        first_rows: First row of the split that voted for it, int64 [C].
+        grids: The grids.
     """
 
     test_inputs: NDArray[np.int64]
@@ -114,9 +114,9 @@ class Ranking:
 
 @dataclass
 class VoteCounter:
-    """Takes votes in order, as many rows at a time as there are; how they are divided changes no bit of the result.
+    """Counts votes in order, in batches of any size; the batch size does not affect any bit of the result.
 
-    It holds a grid, two sums and a row for each candidate, and nothing of a prediction.
+    It stores a grid, two sums and a row number for each candidate, and no predictions.
     """
 
     _candidates: dict[tuple[int, Grid], int] = field(default_factory=dict[tuple[int, Grid], int])
@@ -131,7 +131,7 @@ class VoteCounter:
         q_halt_logits: NDArray[np.floating],
         rows: NDArray[np.int64],
     ) -> None:
-        """Count predictions for test inputs of these numbers, all [N]; `rows` say where each prediction is."""
+        """Count predictions for numbered test inputs, all [N]; `rows` are the row numbers of the predictions."""
         known = self._candidates
         ids = np.array(
             [
@@ -145,11 +145,11 @@ class VoteCounter:
         self._q_sums = np.concatenate([self._q_sums, np.zeros(new)])
         self._first_rows = np.concatenate([self._first_rows, np.full(new, np.iinfo(np.int64).max)])
         np.add.at(self._votes, ids, 1)
-        np.add.at(self._q_sums, ids, expit(q_halt_logits.astype(np.float64)))  # in order: sums round alike
+        np.add.at(self._q_sums, ids, expit(q_halt_logits.astype(np.float64)))  # in order: same rounding
         np.minimum.at(self._first_rows, ids, rows)
 
     def ranked(self) -> Ranking:
-        """All candidates, ranked."""
+        """Return all candidates, ranked."""
         test_inputs = np.array([number for number, _ in self._candidates], np.int64)
         grids = [grid for _, grid in self._candidates]
         mean_q = self._q_sums / np.maximum(self._votes, 1)
@@ -168,7 +168,7 @@ class VoteCounter:
 
 
 def right_ranks(ranking: Ranking, solutions: Sequence[Grid | None]) -> NDArray[np.int64]:
-    """Rank of the right grid of each test input, int64 [T]; 0 where it is no candidate or not known."""
+    """Return the rank of each test input's correct grid, int64 [T]; 0 if it is not a candidate or unknown."""
     ranks = np.zeros(len(solutions), np.int64)
     known = zip(ranking.test_inputs.tolist(), ranking.ranks.tolist(), ranking.grids, strict=True)
     for number, place, grid in known:
@@ -178,15 +178,15 @@ def right_ranks(ranking: Ranking, solutions: Sequence[Grid | None]) -> NDArray[n
 
 
 def pass_at_k(ranks: NDArray[np.int64], tasks: NDArray[np.int64], k: int) -> float:
-    """Share of test inputs whose right grid is among the first K, averaged over each task's, then over the tasks.
+    """Return the share of test inputs with the correct grid among the first K, averaged per task, then over tasks.
 
     Args:
-        ranks: Rank of the right grid of each test input, [T]; 0 where it is no candidate.
-        tasks: Number of the task of each, [T].
-        k: Candidates that count.
+        ranks: Rank of the correct grid of each test input, [T]; 0 if it is not a candidate.
+        tasks: Number of each test input's task, [T].
+        k: Number of candidates that count.
 
     Returns:
-        From 0 to 1; NaN of no test inputs.
+        Share from 0 to 1; NaN without test inputs.
     """
     if not len(tasks):
         return float("nan")
@@ -196,9 +196,9 @@ def pass_at_k(ranks: NDArray[np.int64], tasks: NDArray[np.int64], k: int) -> flo
 
 
 def attempts(grids: Sequence[Grid]) -> dict[str, list[list[int]]]:
-    """A submission's attempts at one test input, from its candidates in order of rank.
+    """Return a submission's attempts at one test input, from its candidates in order of rank.
 
-    Of one candidate it is both; of none both are empty, so that the test input keeps its place.
+    A single candidate is used for both. Without candidates both are empty, so that the test input keeps its place.
     """
     best = [*grids[:ATTEMPTS]] or [NO_GRID]
     best += best[:1] * (ATTEMPTS - len(best))

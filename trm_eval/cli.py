@@ -1,6 +1,6 @@
-"""`trm-eval`: evaluate runs, ask the results in SQL, show predictions, write reports.
+"""`trm-eval`: evaluate runs, query the results in SQL, show predictions, write reports.
 
-Heavy imports happen inside the commands, so that `--help` stays fast.
+Heavy imports are inside the commands, so that `--help` starts fast.
 """
 
 from __future__ import annotations

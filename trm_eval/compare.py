@@ -65,7 +65,7 @@ class Evaluation:
 
     @property
     def title(self) -> str:
-        """What it is, in a line."""
+        """Description of the evaluation in one line."""
         how = "" if self.how == "max_steps" else f", {self.how}"
         return (
             f"{self.run} at step {self.step:,}, {self.weights} weights, {self.supervision_steps} steps{how}"
@@ -74,7 +74,7 @@ class Evaluation:
 
 @dataclass(frozen=True)
 class Flip:
-    """A puzzle that one side solves and the other does not."""
+    """A puzzle that only one side solves."""
 
     row: int
     exact_a: bool
@@ -89,16 +89,16 @@ class Flip:
 
 @dataclass(frozen=True)
 class Difference:
-    """A comparison.
+    """Result of a comparison.
 
     Attributes:
-        a: The first.
-        b: The second, whose advantage is counted.
-        both: On all puzzles that both were asked.
-        strata: On parts of them: what they have in common, and who is better there.
-        flips: Puzzles that only one of them solves, the hardest first.
-        settings: What differs in the configurations: name, value of the first, of the second.
-        seeds: Where both are experiments, a pair of evaluations for each seed that both have, in order; else empty.
+        a: First evaluation.
+        b: Second evaluation, whose advantage is counted.
+        both: Result on all puzzles that both answered.
+        strata: Results on subsets: name of the subset, and result.
+        flips: Puzzles that only one side solves, the hardest first.
+        settings: Differences of the configurations: name, first value, second value.
+        seeds: If both are experiments, a pair of evaluations for each common seed, in order; otherwise empty.
     """
 
     a: Evaluation
@@ -111,7 +111,7 @@ class Difference:
 
     @property
     def across_seeds(self) -> AcrossSeeds | None:
-        """The mean difference over the seeds, with Student's interval; None with fewer than two, or without spread."""
+        """Mean difference over the seeds with Student's interval; None with fewer than two seeds or without spread."""
         rows = [
             {"of": side, "seed": one.seed, "exact_accuracy": one.exact_accuracy}
             for pair in self.seeds
@@ -132,8 +132,8 @@ def compare(layout: Layout, a: str, b: str, setting: Setting | None = None) -> D
 
     Args:
         layout: The root.
-        a: Name of a run, an experiment (the run that it defines), or the id of an evaluation.
-        b: The same.
+        a: Name of a run, an experiment (the run that it defines), or an evaluation id.
+        b: As `a`.
         setting: Scale and data of experiments.
     """
     ours, theirs = _evaluations(layout, a, setting), _evaluations(layout, b, setting)
@@ -169,7 +169,7 @@ def compare(layout: Layout, a: str, b: str, setting: Setting | None = None) -> D
 def _by_seed(
     layout: Layout, a: str, b: str, first: Evaluation, second: Evaluation
 ) -> list[tuple[Evaluation, Evaluation]]:
-    """Evaluations of the same rows for each seed that two experiments have in common; none where runs are named."""
+    """Return evaluations of the same rows for each seed that two experiments share; empty if runs are named."""
     if {a, b} & {first.run, second.run} or ID.fullmatch(a) or ID.fullmatch(b):
         return []
     ours, theirs = _runs_by_seed(layout, first.run), _runs_by_seed(layout, second.run)
@@ -181,7 +181,7 @@ def _by_seed(
 
 
 def _runs_by_seed(layout: Layout, run: str) -> dict[int, str]:
-    """The runs of the same configuration, by seed."""
+    """Return the runs with the same configuration, by seed."""
     same = (
         "SELECT r.seed, r.run FROM runs AS r JOIN runs AS given ON r.identity = given.identity "
         "AND r.experiment = given.experiment WHERE given.run = ?"
@@ -190,7 +190,7 @@ def _runs_by_seed(layout: Layout, run: str) -> dict[int, str]:
 
 
 def _evaluations(layout: Layout, reference: str, setting: Setting | None) -> list[Evaluation]:
-    """The evaluation of an id, or those of a run, that to be preferred first."""
+    """Return the evaluation with an id, or the evaluations of a run, the preferred one first."""
     if ID.fullmatch(reference):
         condition, value = "e.evaluation = ?", reference
     else:
@@ -218,7 +218,7 @@ def _of_run(layout: Layout, run: str) -> list[Evaluation]:
 def _same_rows(
     ours: Sequence[Evaluation], theirs: Sequence[Evaluation]
 ) -> tuple[Evaluation, Evaluation] | None:
-    """The first two of the same rows; of these rather two that answered in one way, and with weights of one kind."""
+    """Return the best-matching pair of evaluations of the same rows: same weights and mode if possible."""
 
     def rows(one: Evaluation) -> tuple[Any, ...]:
         return one.split_digest, one.row_limit, one.subset_seed
@@ -228,7 +228,7 @@ def _same_rows(
 
 
 def _unlike(pair: tuple[Evaluation, Evaluation]) -> int:
-    """In how many ways two evaluations answered otherwise; weights count for more than the others together."""
+    """Return a score of how differently two evaluations answered; weights count most."""
     a, b = pair
     return 4 * (a.weights != b.weights) + 2 * (a.supervision_steps != b.supervision_steps) + (a.how != b.how)
 
@@ -250,7 +250,7 @@ def _paired(puzzles: Sequence[Flip]) -> Paired:
 
 
 def _strata(puzzles: Sequence[Flip]) -> list[tuple[str, list[Flip]]]:
-    """Puzzles by rating, by clues in fives, by path length in tens; those of which it is known."""
+    """Group puzzles by rating, by clues in fives, and by path length in tens, where these are known."""
     found: dict[tuple[int, float], tuple[str, list[Flip]]] = {}
 
     def put(kind: int, order: float, name: str, puzzle: Flip) -> None:
@@ -281,7 +281,7 @@ def _strata(puzzles: Sequence[Flip]) -> list[tuple[str, list[Flip]]]:
 
 
 def _settings(a: Evaluation, b: Evaluation) -> list[tuple[str, Any, Any]]:
-    """What differs: evaluations, data and configurations, in dotted names."""
+    """Return the differences of evaluations, data and configurations, by dotted name."""
     ours, theirs = (_flat(one) for one in (a, b))
     names = [*ours, *(name for name in theirs if name not in ours)]
     return [(name, ours.get(name), theirs.get(name)) for name in names if ours.get(name) != theirs.get(name)]
@@ -299,7 +299,7 @@ def _flat(one: Evaluation) -> dict[str, Any]:
 
 
 def flat_config(config: str | None) -> dict[str, Any]:
-    """A run's configuration, as `runs` has it, by dotted names; nothing of a run that nothing is known of."""
+    """Return a run's configuration (as in `runs`) by dotted names; empty if it is unknown."""
     flat: dict[str, Any] = {}
 
     def put(name: str, value: Any) -> None:

@@ -1,8 +1,8 @@
 """Evaluation requests and their ids.
 
-The id hashes everything that decides an evaluation's rows, so writing it again replaces it. What in the code decides
-them stands in one number, which is raised on purpose: `tests/trm_eval/test_golden.py` fails when predictions change
-and the number does not.
+The id is a hash of everything that determines an evaluation's rows, so repeating the evaluation replaces them. One
+number stands for the code that determines them, and is increased by hand. `tests/trm_eval/test_golden.py` fails if
+predictions change and the number does not.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ NOISE = 0.3
 
 @dataclass(frozen=True, kw_only=True)
 class Sampling:
-    """Several answers a row, of which one is chosen.
+    """Several answers per row, of which one is chosen.
 
     Attributes:
-        samples: Answers a row.
-        noise: Standard deviation on the latent states, before each supervision step.
-        selection: How one of them is chosen (`rollout.select.choices`).
-        seed: Of the noise.
+        samples: Number of answers per row.
+        noise: Standard deviation of the noise on the latent states, before each supervision step.
+        selection: Rule that chooses one answer (`rollout.select.choices`).
+        seed: Seed of the noise.
     """
 
     samples: int
@@ -48,12 +48,12 @@ class Sampling:
 
 @dataclass(frozen=True, kw_only=True)
 class Adaptation:
-    """Learning from the training split before the other rows are answered.
+    """Training on the training split before the evaluation.
 
     Attributes:
-        minutes: Wall-clock time at most, compilation included (min); None for no such limit.
-        steps: Training steps at most; None for no such limit.
-        weights: Whether the network's weights move too; else its puzzle embeddings alone.
+        minutes: Limit of wall-clock time, compilation included (min); None for no limit.
+        steps: Limit of training steps; None for no limit.
+        weights: Whether to train the network's weights too, instead of only the puzzle embeddings.
     """
 
     minutes: float | None = None
@@ -61,7 +61,7 @@ class Adaptation:
     weights: bool = False
 
     def check(self) -> None:
-        """Refuse what has no end or no beginning."""
+        """Raise EvalError if no limit is given or a limit is out of range."""
         if self.minutes is None and self.steps is None:
             raise EvalError("--adapt-weights: requires --adapt MINUTES or --adapt-steps N")
         if self.minutes is not None and not 0 < self.minutes < float("inf"):
@@ -72,27 +72,27 @@ class Adaptation:
 
 @dataclass(frozen=True, kw_only=True)
 class EvalRequest:
-    """What to evaluate.
+    """Request for an evaluation.
 
     Attributes:
         checkpoint: A step, `last`, or `best` (highest exact accuracy on the validation split).
-        dataset: Name of a dataset of the same encoding; None is the one the run learned from. Of a run that learned a
+        dataset: Name of a dataset with the same encoding; None for the one that the run learned from. For a run on a
             mixture, the name of one of its datasets.
-        split: None is test if there is one, else validation.
-        limit: Rows at most; 0 is all.
-        subset_seed: Draws those rows; None takes the first ones.
-        weights: Averaged or raw parameters.
-        supervision_steps: None is as many as training gives at most.
-        mode: `max_steps` gives every row as many, `halting` lets a row halt before, as training does.
-        sampling: None is one answer a row, without noise.
-        identifiers: Puzzle identifiers of the rows: their own, the blank one, or another one at random.
-        adaptation: What is learned from the training split before; None is nothing.
-        traces: Rows, the first ones, whose every cycle is written too. They decide no prediction, so the id is the same
-            with and without them.
-        latents: Whether the traces hold the latent states.
-        precision: What the network computes in; None is what it was trained in.
-        latent_init: Where samples begin: the states of the run, or others drawn for each sample (`sampling`).
-        depths: Supervision steps after which samples are scored too. They decide no prediction, so the id is the same.
+        split: Name of the split; None for test if it exists, else validation.
+        limit: Maximum number of rows; 0 for all.
+        subset_seed: Seed that draws those rows; None for the first ones.
+        weights: Averaged (`ema`) or raw parameters.
+        supervision_steps: Number of supervision steps; None for the maximum of training.
+        mode: `max_steps` gives every row the same number of steps; `halting` lets a row halt earlier, as in training.
+        sampling: Options for several answers per row; None for one answer without noise.
+        identifiers: Puzzle identifiers of the rows: their own, the blank one, or a random other one.
+        adaptation: Training before the evaluation; None for none.
+        traces: Number of rows, from the first, whose cycles are all written. They do not affect predictions, nor
+            the id.
+        latents: Whether the traces contain the latent states.
+        precision: Compute dtype of the network; None for that of training.
+        latent_init: Initial states of samples: those of the run, or drawn for each sample (`sampling`).
+        depths: Additional supervision steps at which samples are scored. They do not affect predictions or the id.
     """
 
     checkpoint: str = "last"
@@ -113,7 +113,7 @@ class EvalRequest:
     depths: tuple[int, ...] = ()
 
     def check(self) -> None:
-        """Refuse what cannot be asked for."""
+        """Raise EvalError for invalid or conflicting fields."""
         if self.limit < 0:
             raise EvalError(f"--limit: got {self.limit}; expected at least 0")
         if self.subset_seed is not None and (self.subset_seed < 0 or not self.limit):
@@ -139,7 +139,6 @@ class EvalRequest:
             )
 
     def _check_traces(self) -> None:
-        """Refuse traces that cannot be asked for."""
         if self.traces < 0:
             raise EvalError(f"--traces: rows, at least 0, got {self.traces}")
         if self.latents and not self.traces:
@@ -153,7 +152,7 @@ class EvalRequest:
 def evaluation_id(
     record: RunRecord, request: EvalRequest, step: int, supervision_steps: int, dataset: Dataset
 ) -> str:
-    """Hash of everything that decides an evaluation's rows: the same evaluation replaces itself."""
+    """Return the hash of everything that determines an evaluation's rows; the same evaluation replaces itself."""
     content: dict[str, Any] = {
         "run": record.run,
         "content_digest": record.content_digest,
@@ -175,7 +174,7 @@ def evaluation_id(
         "adaptation",
         "precision",
         "latent_init",
-    ):  # what came later stands here where it is used
+    ):  # later fields are included only if they differ from the default
         if (value := getattr(request, name)) != getattr(EvalRequest, name):
             content[name] = asdict(value) if isinstance(value, Sampling | Adaptation) else value
     return hashlib.sha256(canonical_json(content)).hexdigest()[:16]

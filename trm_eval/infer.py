@@ -1,4 +1,4 @@
-"""Answers of a run's weights for rows of a split: restore, compile, batch by batch."""
+"""Answers of a run's weights for rows of a split: restores, compiles, and runs batch by batch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from trm_train.training.validate import evaluation_batch_size
 
 @dataclass(frozen=True)
 class LoadedNetwork:
-    """Weights of a run over a mesh, and the network they are for."""
+    """Weights of a run on a mesh, and their network."""
 
     record: RunRecord
     mesh: Mesh
@@ -44,14 +44,14 @@ class LoadedNetwork:
 def restore(
     run: Folder, record: RunRecord, *, step: int, weights: str, precision: Precision | None = None
 ) -> LoadedNetwork:
-    """The weights of a checkpoint.
+    """Restore the weights of a checkpoint.
 
     Args:
         run: The run's folder.
-        record: What the run is.
-        step: Checkpoint to use.
+        record: Record of the run.
+        step: Step of the checkpoint.
         weights: `ema` or `raw`.
-        precision: What the network computes in; None is what it was trained in. Weights are float32 either way.
+        precision: Compute dtype of the network; None for that of training. Weights are float32 in both cases.
     """
     mesh = make_mesh()
     config = record.config
@@ -65,7 +65,7 @@ def restore(
 
 
 def check_precision(precision: Precision) -> None:
-    """Refuse a precision that the devices here do not compute in."""
+    """Raise EvalError if the local devices do not support a precision."""
     able = [each for each in get_args(Precision) if computes_in(each)]
     if precision not in able:
         device = jax.devices()[0].device_kind
@@ -73,7 +73,7 @@ def check_precision(precision: Precision) -> None:
 
 
 def computes_in(precision: Precision) -> bool:
-    """Whether a matrix product in a precision compiles for the devices here."""
+    """Return whether a matrix product in a precision compiles for the local devices."""
     square = jax.ShapeDtypeStruct((8, 8), precision)
     try:
         jax.jit(lambda x: x @ x).lower(square).compile()
@@ -83,9 +83,9 @@ def computes_in(precision: Precision) -> bool:
 
 
 def on_this_host(restored: LoadedNetwork) -> LoadedNetwork:
-    """The same weights over the devices of this process alone: what it does with them then needs no other one.
+    """Return the same weights on the local devices only, so that work with them needs no other process.
 
-    All processes call it, since none may hold the whole puzzle table.
+    All processes must call it, because none may hold the whole puzzle table.
     """
     if jax.process_count() == 1:
         return restored
@@ -96,11 +96,11 @@ def on_this_host(restored: LoadedNetwork) -> LoadedNetwork:
 
 @dataclass(frozen=True)
 class Rollout:
-    """A program that answers rows, compiled.
+    """A compiled program that answers rows.
 
     Attributes:
-        answer: Called with the rows of the split; yields them answered, in order.
-        compile_seconds: Time it took to trace and compile, or to read from the cache.
+        answer: Answers row numbers of the split, in order; yields `Inferred` results.
+        compile_seconds: Time to trace and compile, or to read from the cache (s).
     """
 
     answer: Callable[[NDArray[np.int64]], Iterator[Inferred]]
@@ -110,13 +110,13 @@ class Rollout:
 def compile_rollout(
     restored: LoadedNetwork, reader: RowReader, request: EvalRequest, supervision_steps: int
 ) -> Rollout:
-    """Compile, once, what answers rows as a request asks.
+    """Compile the program that answers rows as requested.
 
     Args:
-        restored: The weights.
-        reader: The split.
-        request: How rows are answered.
-        supervision_steps: Each row is given, at most.
+        restored: Restored weights.
+        reader: Reader of the split.
+        request: Request of the evaluation.
+        supervision_steps: Maximum number of supervision steps per row.
     """
     begun = time.perf_counter()
     config, spec = restored.record.config, restored.record.input_spec
@@ -174,7 +174,7 @@ def compile_rollout(
 def with_progress(
     answered: Iterator[Inferred], progress: Progress, split: str, total: int
 ) -> Iterator[Inferred]:
-    """The same, telling of the rows as they come."""
+    """Yield the same results, and report the progress of the rows."""
     progress.start(f"evaluate {split}", total, "examples")
     for inferred in answered:
         yield inferred

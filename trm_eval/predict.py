@@ -1,4 +1,4 @@
-"""Puzzles from a command line or a file, answered and drawn: for `trm-eval predict`."""
+"""Answers puzzles from the command line or a file, and draws them: `trm-eval predict`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ENDINGS = (*FORMATS, ".gif")
 
 
 def solve_texts(solver: Solver, texts: Sequence[str], shown: str) -> list[Solution]:
-    """Answers to puzzles as they are typed."""
+    """Solve puzzles given as text."""
     puzzles = []
     for number, text in enumerate(texts, start=1):
         try:
@@ -30,7 +30,7 @@ def solve_texts(solver: Solver, texts: Sequence[str], shown: str) -> list[Soluti
 
 
 def verdict(solution: Solution) -> str:
-    """What is known of an answer, in a line."""
+    """Return what is known about an answer, in one line."""
     count, label = solution.known.count, solution.known.tokens
     if count == 0:
         return "the puzzle has no solution"
@@ -45,7 +45,7 @@ def verdict(solution: Solution) -> str:
 
 
 def as_json(solution: Solution, *, trace: bool) -> dict[str, Any]:
-    """A solution for machines."""
+    """Return a solution as a JSON value."""
     scores = {
         name: None if (found := getattr(solution.scores, name)) is None else bool(found[0])
         for name in ("given_kept", "valid", "optimal")
@@ -79,7 +79,7 @@ def as_json(solution: Solution, *, trace: bool) -> dict[str, Any]:
 
 
 def steps_of(solution: Solution) -> list[tuple[str, Drawing]]:
-    """The answer after every supervision step with the cells that it changed, titled with how sure the network was."""
+    """Return drawings of the answer after every supervision step, marking changed cells; titles show confidence."""
     sure = 1 / (1 + np.exp(-solution.halt_logits[:, -1].astype(np.float64)))
     answers = solution.answers[:, -1]
     return [
@@ -92,7 +92,7 @@ def steps_of(solution: Solution) -> list[tuple[str, Drawing]]:
 
 
 def write_solution(solution: Solution, path: Path, *, trace: bool) -> None:
-    """Draw a solution into a file: a .gif shows it cycle by cycle, .png and .svg its end or, traced, every step."""
+    """Draw a solution to a file: a .gif shows every cycle, .png and .svg the end or, if traced, every step."""
     if path.suffix.lower() not in ENDINGS:
         raise EvalError(f"--out {path}: expected {', '.join(ENDINGS)}")
     puzzle, known = ("given", solution.draw_puzzle()), solution.draw_solution()

@@ -24,31 +24,31 @@ PART_EXAMPLES = 65_536
 
 
 class PredictionWriter:
-    """Takes batches in order and writes a part whenever enough rows have come.
+    """Collects batches in order, and writes a part of the table when it has enough rows.
 
-    Which rows a part has depends neither on the size of batches nor on the devices that answer them.
+    The rows of a part do not depend on the batch size or the devices.
 
     Args:
-        layout: The root that takes the results.
-        record: The run.
+        layout: Root for the results.
+        record: Record of the run.
         evaluation: Id of the evaluation.
-        dataset: The split whose rows are answered.
-        supervision_steps: Supervision steps each row was given, at most.
-        ratings: Of every group of the split, float32 [G]; NaN without one (`trm_data.catalog.read.read_ratings`).
+        dataset: Split whose rows are answered.
+        supervision_steps: Maximum number of supervision steps per row.
+        ratings: Rating of every group of the split, float32 [G]; NaN if unrated (`trm_data.catalog.read.read_ratings`).
 
     Attributes:
-        evaluation: Id of the evaluation; parts are named by it.
-        supervision_steps: Supervision steps each row was given, at most.
+        evaluation: Id of the evaluation; names of parts start with it.
+        supervision_steps: Maximum number of supervision steps per row.
         parts: Names of the parts written so far, without digests.
-        digests: The digest in the name of each.
-        rows: Rows written so far.
-        labelled: Those of them that have labels.
-        exact: Rows with every labelled cell right.
-        cells: Labelled cells.
-        wrong_cells: Labelled cells that are wrong.
-        scored: Rows that have what the puzzle's kind knows of answers (`kinds.base.Scores`), by column of `evals`; NULL
-            what it does not know.
-        rated: Rows whose puzzle has a rating.
+        digests: Digests in the names of the parts.
+        rows: Number of rows written so far.
+        labelled: Number of these rows with labels.
+        exact: Number of rows with every labelled cell correct.
+        cells: Number of labelled cells.
+        wrong_cells: Number of wrong labelled cells.
+        scored: Number of rows with each property that the puzzle's kind checks (`kinds.base.Scores`), by column of
+            `evals`; None if the kind does not check it.
+        rated: Number of rows whose puzzle has a rating.
     """
 
     def __init__(
@@ -74,19 +74,19 @@ class PredictionWriter:
         self._ratings = ratings
 
     def add(self, batch: Inferred) -> NDArray[np.bool_]:
-        """Take the next batch; returns which of its n rows have labels, bool [n]."""
+        """Add the next batch; return which of its n rows have labels, bool [n]."""
         self._pending.append(batch)
         while sum(len(pending.rows) for pending in self._pending) >= PART_EXAMPLES:
             self._write(PART_EXAMPLES)
         return labelled_cells(self._dataset.read(batch.rows)["labels"].astype(np.uint8)) > 0
 
     def finish(self) -> None:
-        """Write what is left."""
+        """Write the remaining rows."""
         if self._pending:
             self._write(PART_EXAMPLES)
 
     def _take(self, count: int) -> list[Inferred]:
-        """The first waiting rows, a number or all; a batch is cut where they end."""
+        """Take up to `count` rows from the pending batches; the last batch is split if needed."""
         taken: list[Inferred] = []
         while count and self._pending:
             batch = self._pending.pop(0)
@@ -98,7 +98,7 @@ class PredictionWriter:
         return taken
 
     def _write(self, count: int) -> None:
-        """Score and write a number of the waiting rows, or all, as one part."""
+        """Score up to `count` pending rows, and write them as one part."""
         batches = self._take(count)
         name = f"{self.evaluation}-{len(self.parts):05d}"
         predictions = np.concatenate([batch.predictions for batch in batches])
@@ -148,7 +148,7 @@ class PredictionWriter:
         predictions: NDArray[np.uint8],
         labelled: NDArray[np.bool_],
     ) -> dict[str, pa.Array]:
-        """What the kind says of N rows, a column for each notion; counts what is true of rows that have labels."""
+        """Return the kind's scores of N rows, a column for each property; count them over rows with labels."""
         kind, count = self._kind, len(predictions)
         scores = kind.score(self._dataset.manifest.spec, inputs, labels, predictions)
         columns: dict[str, pa.Array] = {}
@@ -167,7 +167,7 @@ class PredictionWriter:
 
 
 def _some(batch: Inferred, part: slice) -> Inferred:
-    """A batch with what is written of some of its rows alone; its sums stay those of all."""
+    """Return a batch with the per-row values of some rows; its sums stay those of all rows."""
     sampled = batch.sampled
     if sampled is not None:
         sampled = replace(sampled, chosen=sampled.chosen[part], oracle=sampled.oracle[part])
@@ -183,7 +183,7 @@ def _some(batch: Inferred, part: slice) -> Inferred:
 
 
 def _sampled(batches: list[Inferred], count: int) -> dict[str, pa.Array]:
-    """Columns of rows that were answered several times, NULL for others."""
+    """Return the columns of sampled rows; NULL without sampling."""
     found = [batch.sampled for batch in batches if batch.sampled is not None]
     if not found:
         return {"sample": pa.nulls(count, pa.int32()), "oracle_exact": pa.nulls(count, pa.bool_())}
@@ -194,10 +194,10 @@ def _sampled(batches: list[Inferred], count: int) -> dict[str, pa.Array]:
 
 
 def wrong_cells(predictions: NDArray[np.uint8], labels: NDArray[np.uint8]) -> NDArray[np.int32]:
-    """Labelled cells that differ, int32 [N], of tokens [N, S]."""
+    """Return the number of wrong labelled cells, int32 [N], for tokens [N, S]."""
     return ((predictions != labels) & (labels != PAD)).sum(axis=1, dtype=np.int32)
 
 
 def labelled_cells(labels: NDArray[np.uint8]) -> NDArray[np.int32]:
-    """Cells that count, int32 [N], of tokens [N, S]."""
+    """Return the number of labelled cells, int32 [N], for tokens [N, S]."""
     return (labels != PAD).sum(axis=1, dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Removes evaluations that a newer one of the same request has superseded, with their own files."""
+"""Removes evaluations superseded by a newer one of the same request, with their files."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ ANTI JOIN evals USING (experiment, run, evaluation) ORDER BY ALL
 
 @dataclass(frozen=True, kw_only=True)
 class Removed:
-    """An evaluation that was removed, or would be.
+    """An evaluation that was removed, or would be in a dry run.
 
     Attributes:
-        run: Name of its run.
-        evaluation: Its id.
-        files: How many files went with it.
+        run: Name of the run.
+        evaluation: Id of the evaluation.
+        files: Number of removed files.
     """
 
     run: str
@@ -38,16 +38,16 @@ class Removed:
 def remove_superseded(
     layout: Layout, patterns: Sequence[str] = (), *, dry_run: bool = False
 ) -> tuple[list[Removed], list[str]]:
-    """Remove superseded evaluations; the views `evals` and `predictions` answer the same afterwards.
+    """Remove superseded evaluations; the views `evals` and `predictions` return the same rows afterwards.
 
     Args:
         layout: The root.
-        patterns: Names of runs or experiments, or globs; all without any.
-        dry_run: Only return what would be removed.
+        patterns: Names of runs or experiments, or globs; empty for all.
+        dry_run: Remove nothing; only return what would be removed.
 
     Returns:
-        The evaluations, and a line for each that stays: it is in a file that an earlier version merged, its run is
-        being evaluated, or a file cannot be read.
+        The removed evaluations, and a line for each one that stays, because an earlier version merged its file, its run
+        is being evaluated, or a file cannot be read.
     """
     rows = query_results(layout, SUPERSEDED).rows
     _check_patterns(layout, patterns)
@@ -66,7 +66,7 @@ def remove_superseded(
 
 
 def _remove(layout: Layout, experiment: str, run: str, evaluation: str, *, dry_run: bool) -> Removed:
-    """Remove the row first, so that no reader finds a row without its files."""
+    """Remove an evaluation, its row first, so that no reader finds a row without its files."""
     evals = table_folder(layout, "evals", experiment, run)
     with (
         locked(evals, f"{run}: is being evaluated; wait for it"),
@@ -81,7 +81,7 @@ def _remove(layout: Layout, experiment: str, run: str, evaluation: str, *, dry_r
         mine = [files_named(row) for row in rows if row["evaluation"] == evaluation]
         if not mine:
             raise ResultError(f"{run}: the row of evaluation {evaluation} cannot be read; it stays")
-        # Its own files begin with its id; others that it names may be another evaluation's.
+        # Its own files start with its id; other files in its row may belong to another evaluation.
         named = {(table, name) for files in mine for table, names in files.items() for name in names}
         gone = [("evals", name) for name in own]
         gone += sorted((table, name) for table, name in named if name.startswith(f"{evaluation}-"))

@@ -1,4 +1,4 @@
-"""Puzzles with what a run predicted for them, drawn: for `trm-eval show` and for reports."""
+"""Puzzles with a run's predictions, drawn: for `trm-eval show` and for reports."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ LIMIT ?"""
 
 @dataclass(frozen=True)
 class Predicted:
-    """One puzzle with its prediction, as text."""
+    """A puzzle with its prediction, as text."""
 
     row: int
     split: str
@@ -62,23 +62,23 @@ class Predicted:
 
 @dataclass(frozen=True)
 class Answered:
-    """One puzzle with what was predicted for it, as drawings.
+    """A puzzle with its prediction, as drawings.
 
     Attributes:
-        row: Of its split.
-        dataset: Its name.
-        split: Of the dataset.
-        rating: Guesses that a solver needs; None where the catalog does not say.
-        exact: Whether all of it is right; None where there is no solution to compare with.
-        wrong_cells: Labelled cells that are wrong.
-        halt_step: Supervision step after which the network would have halted; None for never.
-        tokens: Of the puzzle, uint8 [S].
-        label: Of the solution, uint8 [S].
-        grid: Rows and columns that the tokens are laid out in.
+        row: Row number in its split.
+        dataset: Name of the dataset.
+        split: Split of the dataset.
+        rating: Guesses that a solver needs; None if the catalog has no rating.
+        exact: Whether all cells are correct; None without a solution to compare with.
+        wrong_cells: Number of wrong labelled cells.
+        halt_step: Supervision step after which the network would have halted; None if never.
+        tokens: Tokens of the puzzle, uint8 [S].
+        label: Tokens of the solution, uint8 [S].
+        grid: Rows and columns of the tokens' layout.
         identifier: Puzzle identifier.
-        puzzle: Drawn.
-        prediction: Drawn, with its answered and wrong cells.
-        solution: Drawn.
+        puzzle: Drawing of the puzzle.
+        prediction: Drawing of the prediction, with its answered and wrong cells.
+        solution: Drawing of the solution.
     """
 
     row: int
@@ -98,7 +98,7 @@ class Answered:
     _draw: Callable[[NDArray[np.uint8]], Drawing]
 
     def as_text(self) -> Predicted:
-        """The same, as text."""
+        """Return the puzzle and its prediction as text."""
         return Predicted(
             row=self.row,
             split=self.split,
@@ -112,12 +112,12 @@ class Answered:
         )
 
     def draw(self, tokens: NDArray[np.uint8], before: NDArray[np.uint8] | None = None) -> Drawing:
-        """Another answer to this puzzle, drawn, with its answered and wrong cells, and those changed since `before`."""
+        """Draw another answer to this puzzle, with its answered and wrong cells, and those changed since `before`."""
         wrong = (tokens != self.label) & (self.label != PAD)
         return self._draw(tokens).compare(self.grid, tokens, self.tokens, wrong=wrong, before=before)
 
     def titled(self) -> list[tuple[str, Drawing]]:
-        """The puzzle, the answer, and the solution where the answer differs, each with its heading."""
+        """Return puzzle and answer, and the solution if the answer is wrong, each with its title."""
         shown = [("given", self.puzzle), ("answer", self.prediction)]
         return shown if self.exact or self.exact is None else [*shown, ("solution", self.solution)]
 
@@ -131,15 +131,15 @@ def find_answered(
     evaluation: str | None = None,
     index: int | None = None,
 ) -> list[Answered]:
-    """Puzzles of a run's evaluation.
+    """Return puzzles of a run's evaluation.
 
     Args:
         layout: The root.
-        run: Its name.
-        count: Puzzles, at most.
-        which: The first that are so.
-        evaluation: Id, or its beginning, of one of the run's evaluations; None is the newest.
-        index: Row of the split from which on puzzles are taken, whichever they are; None is from the beginning.
+        run: Name of the run.
+        count: Maximum number of puzzles.
+        which: Kind of puzzles to select, the first ones.
+        evaluation: Id, or prefix of the id, of one of the run's evaluations; None for the newest.
+        index: Take puzzles of any kind from this row on; None selects by `which`.
     """
     chosen = evaluation_of(layout, run, evaluation)
     if index is None:
@@ -159,13 +159,13 @@ def find_answered(
 
 
 def other_evaluations(layout: Layout, run: str) -> int:
-    """How many evaluations a run has beside one."""
+    """Return the number of further evaluations of a run."""
     ((count,),) = query_results(layout, "SELECT count(*) FROM evals WHERE run = ?", [run]).rows
     return max(count - 1, 0)
 
 
 def evaluation_of(layout: Layout, run: str, wanted: str | None, dataset: str | None = None) -> str:
-    """The newest evaluation of a run, or the one whose id begins as wanted; on one dataset, if that is named."""
+    """Return the newest evaluation of a run, or the one with this id prefix; optionally on one dataset."""
     on, of = ("", [run]) if dataset is None else (" AND dataset = ?", [run, dataset])
     if wanted is None:
         newest = f"SELECT evaluation FROM evals WHERE run = ?{on} ORDER BY created_at DESC LIMIT 1"
@@ -188,12 +188,12 @@ def evaluation_of(layout: Layout, run: str, wanted: str | None, dataset: str | N
 
 
 def answered_puzzles(layout: Layout, evaluation: str, *, count: int, which: Which) -> list[Answered]:
-    """The first puzzles of an evaluation that are as wanted, or none; of `longest` those that took most steps first."""
+    """Return the first puzzles of an evaluation of a kind; for `longest`, those with the most steps first."""
     return _answered(layout, evaluation, ANSWERED_SQL[which], count)
 
 
 def answered_row(layout: Layout, evaluation: str, row: int) -> Answered:
-    """One puzzle of an evaluation."""
+    """Return one puzzle of an evaluation."""
     found = _answered(layout, evaluation, ROWS_SQL, row, 1)
     if not found or found[0].row != row:
         raise ResultError(f"evaluation {evaluation} has no row {row}")
@@ -201,7 +201,7 @@ def answered_row(layout: Layout, evaluation: str, row: int) -> Answered:
 
 
 def _answered(layout: Layout, evaluation: str, sql: str, *values: int) -> list[Answered]:
-    """The puzzles that a query finds, drawn."""
+    """Return the puzzles of a query, drawn."""
     only = Only(evaluations=frozenset([evaluation]))
     rows_of = "SELECT run, dataset, split, split_digest FROM evals WHERE evaluation = ?"
     known = query_results(layout, rows_of, [evaluation], only=only)

@@ -1,4 +1,4 @@
-"""A trained run that answers puzzles: from Python in three lines, and for `trm-eval predict`.
+"""A trained run that answers puzzles: in three lines of Python, and for `trm-eval predict`.
 
 import trm_eval
 solver = trm_eval.load("quickstart")
@@ -46,16 +46,16 @@ MOST = 1_000
 
 @dataclass(frozen=True, repr=False)
 class Solution:
-    """What a network answers to one puzzle, T supervision steps of C cycles each.
+    """Answer of a network to one puzzle, over T supervision steps of C cycles each.
 
     Attributes:
         puzzle: Tokens, uint8 [S].
         answer: Tokens after the last supervision step, uint8 [S].
         answers: Tokens after every cycle, uint8 [T, C, S].
-        halt_logits: After every cycle, float32 [T, C]; training halts where the last of a step is above 0.
-        halt_step: First supervision step at which it would have halted; None for never.
-        scores: What the rules of the kind say of the answer.
-        known: What a solver says of the puzzle.
+        halt_logits: Logits after every cycle, float32 [T, C]; training halts if the last one of a step is above 0.
+        halt_step: First supervision step at which it would have halted; None if never.
+        scores: Result of checking the answer by the rules of the kind.
+        known: Result of a solver for the puzzle.
     """
 
     puzzle: NDArray[np.uint8]
@@ -74,7 +74,7 @@ class Solution:
         return f"Solution({len(self.answers)} steps, halts {halts}{rules}, {self.halt_probability:.2f} sure)"
 
     def _repr_html_(self) -> str:
-        """In a notebook: the puzzle, and the answer after every supervision step."""
+        """Return HTML for notebooks: the puzzle, and the answer after every supervision step."""
         from trm_data.show.picture import svg_row
 
         steps = [
@@ -85,27 +85,27 @@ class Solution:
 
     @property
     def halt_probability(self) -> float:
-        """How sure the network is of its answer (0 to 1)."""
+        """Probability of halting, the network's confidence in its answer (0 to 1)."""
         return float(1 / (1 + np.exp(-np.float64(self.halt_logits[-1, -1]))))
 
     @property
     def legal(self) -> bool | None:
-        """Whether it answers the puzzle by the rules; None where nothing tells."""
+        """Whether the answer satisfies the rules of the puzzle; None if the kind cannot check it."""
         return None if self.scores.valid is None else bool(self.scores.valid[0])
 
     @property
     def solution(self) -> NDArray[np.uint8] | None:
-        """Tokens of the one solution, uint8 [S]; None where there are none or several, or no solver."""
+        """Tokens of the unique solution, uint8 [S]; None if there are none or several, or no solver."""
         return self.known.tokens if self.known.count == 1 else None
 
     def draw(
         self, tokens: NDArray[np.uint8] | None = None, before: NDArray[np.uint8] | None = None
     ) -> Drawing:
-        """The answer, or other tokens [S] for it, as a drawing with its answered and wrong cells.
+        """Draw the answer, or other tokens [S], with its answered and wrong cells.
 
         Args:
-            tokens: Another answer than the last one.
-            before: An answer before that one; the drawing has the changed cells too.
+            tokens: Another answer; None for the last one.
+            before: An earlier answer; changed cells are marked too.
         """
         tokens = self.answer if tokens is None else tokens
         geometry = self._kind.geometry(self._spec)
@@ -119,28 +119,28 @@ class Solution:
         )
 
     def draw_puzzle(self) -> Drawing:
-        """The puzzle."""
+        """Draw the puzzle."""
         return self._kind.draw(self.puzzle, self._spec)
 
     def draw_solution(self) -> Drawing | None:
-        """The one solution; None where it is not known or the answer is legal."""
+        """Draw the unique solution; return None if it is unknown or the answer is legal."""
         if self.solution is None or self.legal:
             return None
         return self._kind.draw(self.solution, self._spec)
 
     def text(self) -> str:
-        """The answer in plain lines."""
+        """Return the answer as plain text."""
         return self.draw().text()
 
 
 class Solver:
-    """Answers puzzles of the kind a run learned; the program is compiled once for each number of puzzles.
+    """Answers puzzles of the kind that a run learned; the program is compiled once per number of puzzles.
 
     Attributes:
         run: Name of the run.
-        dataset: Name of the dataset whose puzzles it answers: that it learned from, or one of the mixture that it did.
+        dataset: Dataset whose puzzles it answers: that of the run, or one of its mixture.
         step: Training step of its checkpoint.
-        supervision_steps: That every puzzle is given.
+        supervision_steps: Number of supervision steps per puzzle.
     """
 
     def __init__(
@@ -162,10 +162,10 @@ class Solver:
         self._programs: dict[int, Any] = {}
 
     def parse(self, text: str) -> NDArray[np.uint8]:
-        """Tokens [S] of a puzzle as a person types it.
+        """Parse a puzzle given as text into tokens [S].
 
         Raises:
-            EvalError: The text is no such puzzle.
+            EvalError: The text is not a puzzle of this kind.
         """
         try:
             return self._kind.parse(text, self._spec)
@@ -173,14 +173,14 @@ class Solver:
             raise EvalError(f"the puzzle: {error}") from error
 
     def read(self, path: str | os.PathLike[str], *, columns: str = "") -> list[NDArray[np.uint8]]:
-        """Tokens [S] of each puzzle of a file, in any form that a build reads (docs/datasets.md).
+        """Read the tokens [S] of each puzzle in a file, in any format that a build reads (docs/datasets.md).
 
         Args:
             path: The file; `-` is standard input.
-            columns: Columns of other names than usual, as `question=NAME`.
+            columns: Columns with other than default names, such as `question=NAME`.
 
         Raises:
-            EvalError: The file cannot be read, holds no puzzle, or holds a wrong puzzle.
+            EvalError: The file cannot be read, contains no puzzle, or contains an invalid puzzle.
         """
         shown = os.fspath(path)
         spec = SourceSpec(kind="txt", columns=columns, symbols=self._spec.source.symbols)
@@ -232,11 +232,11 @@ class Solver:
         """Answer one puzzle.
 
         Args:
-            puzzle: Text, or tokens [S] as the rows of a dataset hold them.
+            puzzle: Text, or tokens [S] as in the rows of a dataset.
             identifier: Puzzle identifier; 0 is the blank one.
 
         Raises:
-            EvalError: It is no puzzle that the network can take.
+            EvalError: The network cannot read the puzzle.
         """
         return self.solve_all([puzzle], identifiers=[identifier])[0]
 
@@ -272,11 +272,11 @@ class Solver:
 
     @property
     def _own(self) -> InputSpec | Component:
-        """Sizes of the dataset's rows; the network's are larger where it learned a mixture."""
+        """Sizes of the dataset's rows; those of the network are larger if it learned a mixture."""
         return self._restored.record.input_spec if self._component is None else self._component
 
     def _tokens(self, puzzle: str | ArrayLike) -> NDArray[np.uint8]:
-        """Checked tokens of one puzzle."""
+        """Return the checked tokens of one puzzle."""
         tokens = self.parse(puzzle) if isinstance(puzzle, str) else np.asarray(puzzle)
         spec = self._own
         whole = np.issubdtype(tokens.dtype, np.integer)
@@ -291,7 +291,7 @@ class Solver:
         return tokens.astype(np.uint8)
 
     def _trace(self, inputs: NDArray[np.uint8], identifiers: NDArray[np.int32]) -> Trace:
-        """Every cycle of these puzzles, on the host."""
+        """Compute every cycle of these puzzles; the result is on the host."""
         restored = self._restored
         mesh, count = restored.mesh, len(inputs)
         size = -(-count // mesh.shape["data"]) * mesh.shape["data"]
@@ -322,7 +322,7 @@ class Solver:
     def _score(
         self, inputs: NDArray[np.uint8], answers: NDArray[np.uint8], known: Sequence[Answer]
     ) -> list[Scores]:
-        """What the rules say of each answer, where the puzzle has one to compare with."""
+        """Score each answer by the rules, compared with the solver's answer if there is one."""
         found: list[Scores] = []
         for tokens, given, answer in zip(inputs, answers, known, strict=True):
             label = answer.tokens
@@ -334,7 +334,7 @@ class Solver:
 
 @contextmanager
 def _file(shown: str, spec: SourceSpec) -> Generator[LocalSource, None, None]:
-    """A file of puzzles, whose kind is guessed."""
+    """Open a file of puzzles; its format is guessed."""
     path = Path(shown).expanduser()
     if not path.is_file():
         why = "it is a folder; name a file in it" if path.is_dir() else "no such file"
@@ -344,7 +344,7 @@ def _file(shown: str, spec: SourceSpec) -> Generator[LocalSource, None, None]:
 
 
 def _texts(text: str, shown: str, is_puzzle: Callable[[str], bool]) -> list[str]:
-    """Texts of puzzles whose kind has no reader of files: the whole, a JSON list of texts, a line or a block each."""
+    """Split text into puzzles for a kind without a file reader: one puzzle, a JSON list, lines, or blocks."""
     if is_puzzle(text):
         return [text]
     if text.lstrip().startswith(("[", "{")):
@@ -371,22 +371,22 @@ def load(
     symbols: str = "",
     dataset: str | None = None,
 ) -> Solver:
-    """The network of a run, ready to answer puzzles.
+    """Load the network of a run, ready to answer puzzles.
 
     Args:
         run: A run's name or folder, or an experiment: the run that it defines.
-        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
+        root: Root folder, `gs://bucket/prefix`, a layout or a store (default: `$TRM_ROOT`, else `./trm`).
         checkpoint: A step, `last`, or `best` (highest exact accuracy on the validation split).
         weights: `ema` or `raw`.
-        supervision_steps: That every puzzle is given; None is as many as training gives at most.
-        symbols: The characters of the cells in puzzles, where they are others than usual (as `--symbols` of a build).
-        dataset: Of a run that learned a mixture, the name of the dataset whose puzzles are to be answered.
+        supervision_steps: Number of supervision steps per puzzle; None for the maximum of training.
+        symbols: Characters of the cells in puzzles, if not the default ones (as `--symbols` of a build).
+        dataset: For a run on a mixture, the name of the dataset whose puzzles to answer.
 
     Raises:
-        ConfigError: There is no such run, or it learned a mixture and no dataset of it is named.
-        EvalError: It has no checkpoint yet.
-        CheckpointError: The checkpoint is not what was saved.
-        DatasetError: Its dataset, which says what kind its puzzles are, is not under the root.
+        ConfigError: The run does not exist, or it learned a mixture and `dataset` names none of its datasets.
+        EvalError: The run has no checkpoint.
+        CheckpointError: The checkpoint is damaged.
+        DatasetError: Its dataset, which determines the kind of its puzzles, is not under the root.
     """
     use_compilation_cache()
     layout = resolve_root(root)
@@ -411,10 +411,10 @@ def load(
 
 
 def row_of(layout: Layout, dataset: str, split: str, row: int) -> tuple[NDArray[np.uint8], int]:
-    """Tokens [S] and puzzle identifier of a row of a dataset.
+    """Return the tokens [S] and the puzzle identifier of a row of a dataset.
 
     Raises:
-        EvalError: There is no such row.
+        EvalError: The row does not exist.
     """
     opened = open_dataset(dataset, layout, split)
     if not 0 <= row < len(opened):

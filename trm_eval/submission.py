@@ -1,4 +1,4 @@
-"""Two attempts at every test input of ARC, in the competition's form, from the votes of one or several evaluations."""
+"""Makes an ARC submission: two attempts at every test input, from the votes of one or several evaluations."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ NO_ANSWER = [[0]]
 
 @dataclass(frozen=True)
 class Submission:
-    """A submission and where it comes from.
+    """A submission and its sources.
 
     Attributes:
-        tasks: What is written: task to attempts, in the order of its test inputs.
+        tasks: Content of the file: task to attempts, in the order of its test inputs.
         evaluations: Ids of the evaluations whose votes count.
-        steps: Their checkpoints.
-        dataset: What was evaluated.
-        split: Its split.
-        unscored: Tasks without solutions.
-        passed: Share of test inputs with a right attempt, mean over the tasks with solutions; None without any.
+        steps: Steps of their checkpoints.
+        dataset: Evaluated dataset.
+        split: Evaluated split.
+        unscored: Number of tasks without solutions.
+        passed: Share of test inputs with a correct attempt, mean over the tasks with solutions; None without solutions.
     """
 
     tasks: dict[str, list[dict[str, list[list[int]]]]]
@@ -65,17 +65,17 @@ def make_submission(
     dataset: str | None = None,
     evaluations: Sequence[str] = (),
 ) -> Submission:
-    """The submission of a run from what was evaluated.
+    """Return the submission of a run, from its evaluations.
 
     Args:
         layout: The root.
         run: Name of the run.
         steps: Checkpoints whose votes are counted together; empty: the last evaluated checkpoint.
-        split: None is test, or validation where test was not evaluated.
+        split: Name of the split; None for test, or validation if test was not evaluated.
         weights: `ema` or `raw`.
-        dataset: A dataset that the run did not learn from, with any way of answering; None is the run's own, every row
-            all steps long.
-        evaluations: Ids of the evaluations whose votes are counted together, in the place of all of these.
+        dataset: A dataset that the run did not learn from, evaluated in any mode. None for the run's own dataset, where
+            every row was given all steps.
+        evaluations: Ids of the evaluations whose votes are counted together, instead of the options above.
     """
     if evaluations:
         chosen = _of_ids(query_results(layout, OF_IDS, [run, list(evaluations)]), run, evaluations)
@@ -114,12 +114,12 @@ def make_submission(
 
 
 def _with_cells(answer: dict[str, list[list[int]]]) -> dict[str, list[list[int]]]:
-    """Attempts as the competition takes them: no grid is without cells."""
+    """Return attempts in the competition's form, in which no grid is empty."""
     return {attempt: grid or NO_ANSWER for attempt, grid in answer.items()}
 
 
 def _of_ids(found: QueryResult, run: str, evaluations: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of `evals` of these ids, in their order."""
+    """Return the rows of `evals` with these ids, in their order; raise ResultError if they cannot be combined."""
     rows = {row[0]: dict(zip(found.columns, row, strict=True)) for row in found.rows}
     for evaluation in evaluations:
         if evaluation not in rows:
@@ -137,21 +137,21 @@ def _of_ids(found: QueryResult, run: str, evaluations: Sequence[str]) -> list[di
 
 
 def _of(asked: Sequence[str]) -> str:
-    """Name the dataset of `--dataset` for a message; empty without the option."""
+    """Return the dataset of `--dataset` for a message; empty without the option."""
     return f" of {asked[1]}" if asked[:1] == ["--dataset"] else ""
 
 
 def _choose(
     found: QueryResult, run: str, weights: str, steps: Sequence[int], asked: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """The rows of `evals` whose votes count, in the order of `steps`; the split and rows of the first.
+    """Return the rows of `evals` whose votes count, in the order of `steps`, with the split and rows of the first.
 
     Args:
-        found: The evaluations that fit what was asked for.
+        found: Evaluations that match the request.
         run: Name of the run.
         weights: `ema` or `raw`.
         steps: Checkpoints.
-        asked: Options of `trm-eval run` that make such an evaluation.
+        asked: Options of `trm-eval run` for such an evaluation.
     """
     rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
     command = ["trm-eval", "run", run, *asked]

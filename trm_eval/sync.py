@@ -1,4 +1,4 @@
-"""Copies result tables from one root to another: `trm-eval sync`. Rows of `evals` last, for they name the others."""
+"""Copies result tables from one root to another: `trm-eval sync`. `evals` is copied last: it names the other files."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ LAST = (r"evals/.*",)
 
 @dataclass(frozen=True)
 class SyncedResults:
-    """What was done.
+    """Result of the copy.
 
     Attributes:
-        files_copied: Files that were copied.
-        files_kept: Files that were there already.
-        bytes_copied: Bytes of the copied files.
-        seconds: How long it took.
+        files_copied: Number of copied files.
+        files_kept: Number of files that already existed.
+        bytes_copied: Size of the copied files.
+        seconds: Duration (s).
     """
 
     files_copied: int
@@ -39,18 +39,18 @@ class SyncedResults:
 def sync_results(
     source: Layout, target: Layout, runs: list[str] | None = None, progress: Progress | None = None
 ) -> SyncedResults:
-    """Copy result tables. A file of the same stem and other bytes is replaced: it holds the same evaluation.
+    """Copy result tables. A file with the same stem and other content is replaced, because it is the same evaluation.
 
     Args:
         source: Root to copy from.
         target: Root to copy to.
-        runs: Names of runs or experiments; all results if None or empty.
-        progress: Told of every file.
+        runs: Names of runs or experiments; None or empty for all results.
+        progress: Progress display.
 
     Raises:
         SpecError: The roots are the same.
-        ResultError: The source has no results of such a run.
-        CorruptFileError: A file of the source has other bytes than were written.
+        ResultError: The source has no results of a named run.
+        CorruptFileError: A file of the source has changed since it was written.
         BuildError: A file could not be written.
     """
     begun, progress = time.perf_counter(), progress or NoProgress()
@@ -62,7 +62,7 @@ def sync_results(
         if not any(_is_of(name, run) for name in names):
             raise ResultError(f"no results of {run!r} under {source.results.place}")
     wanted = [name for name in names if not runs or any(_is_of(name, run) for run in runs)]
-    # Of evals, predictions and votes all: the rows of `evals` say which of them count.
+    # Copy all files of tables that `evals` refers to: its rows say which of them count.
     chosen = [name for name in wanted if _is_told_by_rows(name)]
     chosen += one_of_each(name for name in wanted if not _is_told_by_rows(name))
     checked_files(source.results, chosen)
@@ -82,16 +82,16 @@ def sync_results(
 
 
 def _is_told_by_rows(name: str) -> bool:
-    """Whether a file is of `evals`, or of a table whose files it names."""
+    """Return whether a file is in `evals`, or in a table that `evals` refers to."""
     return name.partition("/")[0] in ("evals", *NAMED_BY_EVALS)
 
 
 def _partition_of(name: str) -> tuple[str, str]:
-    """Experiment and run of a file of a table."""
+    """Return experiment and run of a file."""
     _, experiment, run, _ = name.split("/")
     return experiment.removeprefix("experiment="), run.removeprefix("run=")
 
 
 def _is_of(name: str, run: str) -> bool:
-    """Whether a file of a table is of a run, or of an experiment's runs."""
+    """Return whether a file belongs to a run, or to an experiment."""
     return bool({f"run={run}", f"experiment={run}"} & set(name.split("/")))

@@ -1,6 +1,6 @@
-"""Writes the recursion cycle by cycle as parts of the table `traces`, for the requested rows.
+"""Writes every cycle of the recursion as parts of the table `traces`, for the requested rows.
 
-Like predictions, a part counts only if its evaluation's row names it, and that row is written last.
+As for predictions, a part counts only if its evaluation's row, which is written last, refers to it.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ def write_traces(
     supervision_steps: int,
     with_latents: bool,
 ) -> dict[str, list[str]]:
-    """Answer rows once more, watched, and write what is seen.
+    """Answer rows again with tracing, and write the traces.
 
     Args:
         layout: The root.
-        restored: The weights.
-        reader: The split.
-        rows: Which rows of it.
-        evaluation: The evaluation they belong to; parts are named by it.
-        supervision_steps: Each row is given.
-        with_latents: Whether the latent states are written too.
+        restored: Restored weights.
+        reader: Reader of the split.
+        rows: Row numbers.
+        evaluation: Id of the evaluation; names of parts start with it.
+        supervision_steps: Number of supervision steps per row.
+        with_latents: Whether to write the latent states too.
 
     Returns:
-        The columns of its row in `evals` that name the parts; none without rows.
+        The columns of its row in `evals` that refer to the parts; empty without rows.
     """
     if not len(rows):
         return {}
@@ -88,7 +88,7 @@ def _tables(
     *,
     with_latents: bool,
 ) -> Iterator[pa.Table]:
-    """What a batch of rows looks like after every cycle, in order of row, step and cycle."""
+    """Yield the traces of a batch of rows, in order of row, step and cycle."""
     record = restored.record
     step = make_trace_step(
         record.config,
@@ -109,12 +109,12 @@ def _tables(
 
 
 def _table(rows: NDArray[np.int64], labels: NDArray[np.uint8], trace: Trace) -> pa.Table:
-    """Columns of n rows, T steps of C cycles each: n * T * C records."""
+    """Return the columns for n rows, T steps of C cycles each: n * T * C records."""
     steps, cycles, _, cells = trace.predictions.shape
     count, records = len(rows), len(rows) * steps * cycles
 
     def by_row(leaf: NDArray[Any]) -> NDArray[Any]:
-        """[T, C, B, ...] as [n * T * C, ...]."""
+        """Reshape [T, C, B, ...] to [n * T * C, ...]."""
         return np.moveaxis(leaf[:, :, :count], 2, 0).reshape(records, *leaf.shape[3:])
 
     answers, truth = by_row(trace.predictions), np.repeat(labels, steps * cycles, axis=0)

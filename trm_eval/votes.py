@@ -1,7 +1,7 @@
-"""Counts the votes of an evaluation and writes them as parts of the table `votes`, from its parts of predictions.
+"""Counts the votes of an evaluation, from its predictions, and writes them as parts of the table `votes`.
 
-Predictions are read back a few thousand at a time; what is held is every candidate once. Like predictions, a part
-counts only if its evaluation's row names it, and that row is written last.
+Predictions are read a few thousand at a time; only the distinct candidates are kept in memory. As for predictions, a
+part counts only if its evaluation's row, which is written last, refers to it.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ READ_EXAMPLES = 8_192
 def write_votes(
     layout: Layout, record: RunRecord, dataset: Dataset, predictions: PredictionWriter
 ) -> dict[str, list[str]]:
-    """Write the votes of an evaluation whose predictions are written.
+    """Write the votes of an evaluation, after its predictions.
 
     Args:
         layout: The root.
-        record: The run.
-        dataset: The split that was evaluated.
-        predictions: What wrote its predictions, finished.
+        record: Record of the run.
+        dataset: Evaluated split.
+        predictions: Finished writer of its predictions.
 
     Returns:
-        The columns of its row in `evals` that name the parts; none where nothing is voted on: another kind of puzzle,
-        the training split, or an evaluation of some rows, in which test inputs lack votes.
+        The columns of its row in `evals` that refer to the parts. Empty if there are no votes: another kind of puzzle,
+        the training split, or an evaluation of some rows only, where test inputs lack votes.
     """
     kind = load_kind(dataset.manifest.kind)
     if not kind.voted or dataset.split == "train" or predictions.rows < len(dataset):
@@ -76,13 +76,13 @@ def write_votes(
 
 @dataclass(frozen=True)
 class TestInputs:
-    """The test inputs of a split, T of them, numbered through its groups.
+    """Test inputs of a split, T of them, numbered through its groups.
 
     Attributes:
-        first: Number of each group's first, int64 [G].
-        tasks: Task of each.
-        indices: Position in its task, int32 [T].
-        solutions: Of each; None where it is not known.
+        first: Number of each group's first test input, int64 [G].
+        tasks: Task of each test input.
+        indices: Position of each in its task, int32 [T].
+        solutions: Solution of each; None if unknown.
     """
 
     first: NDArray[np.int64]
@@ -91,24 +91,24 @@ class TestInputs:
     solutions: list[Grid | None]
 
     def numbers(self, picks: Picks) -> NDArray[np.int64]:
-        """Of each row, int64 [N]."""
+        """Return the test-input number of each row, int64 [N]."""
         return self.first[picks.groups] + picks.examples
 
 
 @dataclass(frozen=True)
 class Voters:
-    """Which symmetry made each augmentation of a split, as its catalog says.
+    """Symmetry of each augmentation of a split, from its catalog.
 
     Attributes:
-        first: Where each group's augmentations begin, int64 [G].
-        listed: Element of each augmentation, int64 [M].
+        first: Start of each group's augmentations, int64 [G].
+        listed: Symmetry element of each augmentation, int64 [M].
     """
 
     first: NDArray[np.int64]
     listed: NDArray[np.int64]
 
     def elements(self, picks: Picks) -> NDArray[np.int64]:
-        """Of each row, int64 [N]."""
+        """Return the symmetry element of each row, int64 [N]."""
         return self.listed[self.first[picks.groups] + picks.augmentations]
 
 
@@ -139,7 +139,7 @@ def _open_catalog(layout: Layout, dataset: Dataset) -> tuple[Voters, TestInputs]
 def _read_predictions(
     layout: Layout, record: RunRecord, predictions: PredictionWriter
 ) -> Iterator[pa.RecordBatch]:
-    """What voting needs of the written predictions, in order."""
+    """Yield the predictions with the columns needed for voting, in order."""
     folder = table_folder(layout, "predictions", record.experiment, record.run)
     names = part_names_of(predictions.parts, predictions.digests)
     for name, path in zip(names, checked_files(folder, names), strict=True):
@@ -151,7 +151,7 @@ def _read_predictions(
 
 
 def _table(evaluation: str, part: str, ranking: Ranking, test_inputs: TestInputs, start: int) -> pa.Table:
-    """The rows of a part: candidates from `start` on."""
+    """Return the rows of a part: candidates from `start` on."""
     chosen = slice(start, start + PART_EXAMPLES)
     numbers, grids = ranking.test_inputs[chosen], ranking.grids[chosen]
     solutions = [test_inputs.solutions[number] for number in numbers.tolist()]
@@ -178,7 +178,7 @@ def _table(evaluation: str, part: str, ranking: Ranking, test_inputs: TestInputs
 
 
 def _grid_lists(grids: Sequence[Grid]) -> pa.ListArray:
-    """The cells of each grid, row by row, as an Arrow list column."""
+    """Return the cells of each grid, row by row, as an Arrow list column."""
     ends = np.cumsum([0, *(len(grid) - 2 for grid in grids)])
     cells = [cells_of(grid).reshape(-1) for grid in grids]
     values = np.concatenate(cells) if cells else np.zeros(0, np.uint8)

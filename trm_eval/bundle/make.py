@@ -1,9 +1,9 @@
 """Makes a bundle: `trm-eval bundle`. Reads top to bottom in `make_bundle`.
 
-wheels/            what predicting needs, this package among it
-wheels.txt         their names, versions and sha256, which the notebook installs by
-package/           the run, as `trm-eval export` packs it: weights, configuration, results, recipe of its data
-notebook.ipynb     from a competition's tasks to submission.json
+wheels/            wheels that prediction needs, including this package
+wheels.txt         their names, versions and sha256, from which the notebook installs them
+package/           the run, as packed by `trm-eval export`: weights, configuration, results, dataset recipe
+notebook.ipynb     turns a competition's tasks into submission.json
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from trm_train.runs.record import RunRecord, read_record
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What a bundle is to hold.
+    """Requested contents of a bundle.
 
     Attributes:
-        target: The machine it is for.
-        extras: Extras of this package, for an accelerator.
+        target: Target machine.
+        extras: Extras of this package that the accelerator needs.
         checkpoint: A step, `last` or `best`.
-        aug: Augmentations of each task; None is as many as the run learned from.
-        minutes: To learn the tasks before they are answered.
+        aug: Number of augmentations per task; None for as many as the run learned from.
+        minutes: Time to adapt to the tasks before answering them (min).
     """
 
     target: Target
@@ -51,13 +51,13 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Bundle:
-    """What was bundled, or would be.
+    """Result of a bundle, made or planned.
 
     Attributes:
-        run: The run.
+        run: Name of the run.
         step: Training step of its weights.
-        wheels: Size of each wheel by its file's name (bytes); None where its server does not say.
-        size_bytes: Of all files that are there.
+        wheels: Size of each wheel by file name (bytes); None if the server does not report it.
+        size_bytes: Total size of the files with known size.
     """
 
     run: str
@@ -67,7 +67,7 @@ class Bundle:
 
 
 def plan_bundle(layout: Layout, run: Folder, wanted: Wanted, progress: Progress) -> Bundle:
-    """Which wheels a bundle would have, and how big they are; nothing is downloaded or written."""
+    """Return the wheels that a bundle would have, with their sizes; nothing is downloaded or written."""
     record = read_record(run)
     recipe = _recipe(layout, run, record, wanted)
     sizes = {wheel.file: wheel.size_bytes for wheel in _find(wanted, progress)}
@@ -75,18 +75,18 @@ def plan_bundle(layout: Layout, run: Folder, wanted: Wanted, progress: Progress)
 
 
 def make_bundle(layout: Layout, run: Folder, out: Path, wanted: Wanted, progress: Progress) -> Bundle:
-    """Write a bundle into a folder, whole or not at all.
+    """Write a bundle into a folder, atomically.
 
     Args:
         layout: The root with the run's dataset and results.
         run: The run's folder.
-        out: Folder to write; not there yet, or empty.
-        wanted: What it is to hold.
-        progress: Told of the wheels.
+        out: Folder to write; must be missing or empty.
+        wanted: Requested contents.
+        progress: Progress display.
 
     Raises:
-        BundleError: The folder is not empty or could not be written, the run cannot be bundled, or a wheel is not to be
-            had.
+        BundleError: The folder is not empty or cannot be written, the run cannot be bundled, or a wheel is not
+            available.
         EvalError: The run has no such checkpoint.
         CheckpointError: The checkpoint is damaged.
     """
@@ -122,7 +122,7 @@ def make_bundle(layout: Layout, run: Folder, out: Path, wanted: Wanted, progress
 
 
 def _find(wanted: Wanted, progress: Progress) -> Sequence[Wheel]:
-    """The wheels of other packages."""
+    """Find the wheels of other packages."""
     progress.start("find wheels", None, "wheels")
     wheels = find_wheels(wanted.target, wanted.extras)
     progress.advance(len(wheels))
@@ -130,7 +130,7 @@ def _find(wanted: Wanted, progress: Progress) -> Sequence[Wheel]:
 
 
 def _recipe(layout: Layout, run: Folder, record: RunRecord, wanted: Wanted) -> Recipe:
-    """What the notebook does."""
+    """Return the parameters of the notebook."""
     spec = _arc_dataset(layout, record).spec
     step = choose_step(run, wanted.checkpoint)
     if not 0 < wanted.minutes < float("inf"):
@@ -149,7 +149,7 @@ def _recipe(layout: Layout, run: Folder, record: RunRecord, wanted: Wanted) -> R
 
 
 def _arc_dataset(layout: Layout, record: RunRecord) -> Manifest:
-    """The dataset that the run learned from."""
+    """Return the manifest of the run's training dataset; raise BundleError unless it is here and of kind arc."""
     name = record.config.data.only_dataset()
     manifest = find_manifest(layout, name)
     if manifest is None:

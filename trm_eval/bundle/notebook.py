@@ -1,7 +1,7 @@
-"""The notebook of a bundle: from a competition's tasks to `submission.json` without a network, in plain Python.
+"""Notebook of a bundle: turns a competition's tasks into `submission.json` without a network, in plain Python.
 
-Format: nbformat 4.5 (nbformat.readthedocs.io), which is JSON. Cells of code are a program one after the other; what
-they take from outside are the environment variables that the first of them reads.
+Format: nbformat 4.5 (nbformat.readthedocs.io), which is JSON. The code cells run in order as one program; their only
+inputs are the environment variables that the first cell reads.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ DATASET = "competition"
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What a notebook is written for.
+    """Parameters of a notebook.
 
     Attributes:
-        run: The run, as it is called.
+        run: Name of the run.
         step: Training step of its weights.
-        python: Minor version of Python of the wheels, as `3.11`.
-        aug: Augmentations of each task.
-        virtual: They are computed as rows are read, not stored.
-        seed: Of the augmentations.
-        minutes: To learn the tasks before they are answered.
+        python: Minor Python version of the wheels, such as `3.11`.
+        aug: Number of augmentations per task.
+        virtual: Whether augmentations are computed when rows are read, instead of stored.
+        seed: Seed of the augmentations.
+        minutes: Time to adapt to the tasks before answering them (min).
     """
 
     run: str
@@ -124,7 +124,7 @@ CODE = (SETTINGS, INSTALL, WEIGHTS, TASKS, PREDICT, CHECK)
 
 
 def notebook(recipe: Recipe) -> dict[str, Any]:
-    """The notebook, as JSON has it."""
+    """Return the notebook as a JSON value."""
     values: dict[str, Any] = {
         **{name: getattr(recipe, name) for name in ("run", "step", "python", "aug", "seed", "minutes")},
         "augment": "virtual" if recipe.virtual else "stored",
@@ -154,10 +154,10 @@ def notebook(recipe: Recipe) -> dict[str, Any]:
 
 
 def notebook_bytes(recipe: Recipe) -> bytes:
-    """As it stands in the file."""
+    """Return the content of the notebook file."""
     return (json.dumps(notebook(recipe), indent=1) + "\n").encode()
 
 
 def _lines(text: str) -> list[str]:
-    """A cell's text, as the format has it: its lines with their ends."""
+    """Split the text of a cell into lines with line ends, as the format requires."""
     return text.splitlines(keepends=True)

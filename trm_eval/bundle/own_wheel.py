@@ -1,7 +1,7 @@
 """Builds a wheel of this package from its installed files, without build tools.
 
-A wheel is an archive of the packages and of a folder that says what they are (the binary distribution format,
-packaging.python.org/specifications/binary-distribution-format). Nothing here is compiled, so there is nothing to build.
+A wheel is an archive of the packages and a folder with their metadata (the binary distribution format,
+packaging.python.org/specifications/binary-distribution-format). Nothing is compiled, so no build step is needed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def write_own_wheel(folder: Path) -> Path:
 
 
 def _packages() -> Iterator[tuple[str, bytes]]:
-    """Every file of the packages by its path, what was compiled from them aside."""
+    """Yield every file of the packages by path, except compiled files."""
     for package in PACKAGES:
         spec = importlib.util.find_spec(package)
         assert spec is not None
@@ -61,7 +61,7 @@ def _packages() -> Iterator[tuple[str, bytes]]:
 
 
 def _facts(own: Distribution) -> dict[str, bytes]:
-    """What says what the packages are: metadata, commands, licences."""
+    """Return the metadata files by name: metadata, entry points, licences."""
     found: dict[str, bytes] = {}
     for name in ("METADATA", "entry_points.txt"):
         text = own.read_text(name)
@@ -75,5 +75,5 @@ def _facts(own: Distribution) -> dict[str, bytes]:
 
 
 def _digest(data: bytes) -> str:
-    """As RECORD has it."""
+    """Return a digest in the format of RECORD."""
     return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()

@@ -1,1 +1,1 @@
-"""Evaluation of a checkpoint: `flow` is the outline, `prepare` its start, `row` its result."""
+"""Evaluation of a checkpoint: `flow` is the outline, `prepare` the preparation, `row` the result."""

@@ -1,4 +1,4 @@
-"""Choice of the checkpoints to evaluate: by name, or each as training saves it."""
+"""Selects the checkpoints to evaluate: by name, or each one as training saves it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from trm_train.runs.status import read_status, written_steps
 
 
 def checkpoints_of(run: Folder, checkpoint: str) -> list[str]:
-    """What `EvalRequest.checkpoint` takes: every step there is for `all`, else what was asked for.
+    """Return values for `EvalRequest.checkpoint`: every saved step for `all`, otherwise the given name.
 
-    Of a run that has no checkpoint yet `all` is `last`, which says so when it is evaluated.
+    For a run without a checkpoint, `all` becomes `last`, whose evaluation reports the problem.
     """
     return [str(step) for step in weights_steps(run)] or ["last"] if checkpoint == "all" else [checkpoint]
 
 
 def choose_step(run: Folder, checkpoint: str) -> int:
-    """The step that `last`, `best` or a number names."""
+    """Return the step for `last`, `best` or a number."""
     steps = _steps_of(run)
     if checkpoint == "last":
         return steps[-1]
@@ -59,23 +59,23 @@ LOOK_S = 5.0
 def watch_checkpoints(
     run: Folder, said: Callable[[Condition], None], *, pause: Callable[[float], None] = time.sleep
 ) -> Iterator[int]:
-    """Step of every checkpoint, each once, those that are there first.
+    """Yield the step of every checkpoint once, existing ones first.
 
-    It ends when the run no longer trains (done, stopped, failed, or not heard of for five minutes) and all its
-    checkpoints were given.
+    Ends when all checkpoints were yielded and the run no longer trains: done, stopped, failed, or without a heartbeat
+    for five minutes.
 
     Args:
         run: The run's folder.
-        said: Told at the end what became of the run.
+        said: Called at the end with the condition of the run.
         pause: Waits a number of seconds.
     """
     given: set[int] = set()
     while True:
         now = condition(read_status(run), read_record(run).total_steps, datetime.now(UTC))
-        new = [step for step in weights_steps(run) if step not in given]  # after the state: none is missed
+        new = [step for step in weights_steps(run) if step not in given]  # after `now`: none is missed
         for step in new:
             given.add(step)
-            if step in weights_steps(run):  # training keeps the last few, and may have continued meanwhile
+            if step in weights_steps(run):  # training may have pruned it meanwhile
                 yield step
         if new:
             continue

@@ -31,7 +31,7 @@ WRITTEN_S = 86_400.0
 
 @dataclass(frozen=True, kw_only=True)
 class EvalResult:
-    """What an evaluation gave; `row` is its row in `evals`."""
+    """Result of an evaluation; `row` is its row in `evals`."""
 
     run: str
     experiment: str
@@ -41,7 +41,7 @@ class EvalResult:
         return self.in_brief()
 
     def in_brief(self) -> str:
-        """A line, from the row alone."""
+        """Return a one-line summary, computed only from the row."""
         row = self.row
         share = f"{100 * row['exact_count'] / row['count']:.2f}%" if row["count"] else "no share"
         return f"{self.run}: exact accuracy {share} ({row['exact_count']:,} of {row['count']:,}), {row['evaluation']}"
@@ -54,22 +54,22 @@ def evaluate_run(
     progress: Progress | None = None,
     hosts: Hosts | None = None,
 ) -> EvalResult:
-    """Evaluate one checkpoint on the rows asked for, each once, and write the result tables: `runs`, `train_metrics`,
-    `predictions`, `votes` where the kind has them, `traces` where they are asked for, and `evals`.
+    """Evaluate one checkpoint on the requested rows, each once, and write the result tables: `runs`, `train_metrics`,
+    `predictions`, `votes` if the kind has them, `traces` if requested, and `evals`.
 
     Args:
-        layout: The root that holds the dataset and takes the results.
+        layout: Root with the dataset, where the results are written.
         run: The run's folder.
         request: What to evaluate.
-        progress: Told of the rows.
-        hosts: All processes that evaluate it, of which this is the first; the others call `assist`.
+        progress: Progress display.
+        hosts: All processes of the evaluation; this is the first one, and the others call `assist`.
 
     Raises:
         EvalError: The request does not fit the run or its dataset.
-        ConfigError: The folder holds no run.
-        CheckpointError: There is no such checkpoint.
-        CorruptDatasetError: The dataset is not what was built.
-        HostError: The processes differ in what they evaluate, or one of them is gone.
+        ConfigError: The folder is not a run folder.
+        CheckpointError: The checkpoint does not exist.
+        CorruptDatasetError: The dataset has changed since it was built.
+        HostError: The processes would evaluate different things, or one of them has ended.
     """
     hosts, progress = hosts or Hosts(), progress or NoProgress()
     record = read_record(run)
@@ -80,7 +80,7 @@ def evaluate_run(
 
 
 def assist(layout: Layout, run: Folder, request: EvalRequest, hosts: Hosts) -> None:
-    """Answer this process's part of the rows of `evaluate_run`, which the first process calls; it alone writes."""
+    """Answer this process's part of the rows of `evaluate_run`, which process 0 calls; only process 0 writes."""
     with name_lost_processes(hosts, run.name, WAY_ON):
         ours = prepare(layout, run, request, NoProgress(), hosts)
         for _ in ours.rollout.answer(ours.rows):
@@ -125,8 +125,8 @@ def _write(layout: Layout, run: Folder, ours: Prepared, progress: Progress) -> E
 
 
 def publish_run(layout: Layout, run: Folder, record: RunRecord) -> None:
-    """Write what a run is and how its training went beside the results."""
+    """Write the record and the training metrics of a run to the result tables."""
     (differs,) = differences_of([record])
     replace_table(layout, "runs", record.experiment, record.run, "run", [run_row(record, differs)])
-    metrics = read_metrics(run, partial=True)  # the views over runs say what is missing
+    metrics = read_metrics(run, partial=True)  # the views report missing metrics
     replace_table(layout, "train_metrics", record.experiment, record.run, "train_metrics", metrics)

@@ -37,21 +37,21 @@ from trm_train.training.prepare import code_digest, leaves, library_versions
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """An evaluation that is about to answer its first row.
+    """An evaluation that is ready to answer its first row.
 
     Attributes:
-        record: The run.
-        request: What was asked for, in as few words as say the same.
-        step: The checkpoint.
-        dataset: The split.
+        record: Record of the run.
+        request: Normalized request.
+        step: Step of the checkpoint.
+        dataset: Split to evaluate on.
         evaluation: Id of the evaluation.
-        rows: Of the split, in order.
-        supervision_steps: Each is given, at most.
-        restored: The weights, after adaptation.
-        here: The same where traces are asked for, on this process's devices alone.
-        adapted: What was learned before.
-        reader: Reads the rows.
-        rollout: Answers them.
+        rows: Row numbers in the split, in order.
+        supervision_steps: Maximum number of supervision steps per row.
+        restored: Weights, after adaptation.
+        here: If traces are requested, the same weights on this process's devices only.
+        adapted: Result of the adaptation, if any.
+        reader: Reader of the rows.
+        rollout: Compiled program that answers the rows.
     """
 
     record: RunRecord
@@ -69,11 +69,11 @@ class Prepared:
 
 
 def prepare(layout: Layout, run: Folder, request: EvalRequest, progress: Progress, hosts: Hosts) -> Prepared:
-    """Open, restore and compile what an evaluation needs, the same in all its processes."""
+    """Open, restore and compile everything for an evaluation, identically in all processes."""
     request.check()
     use_compilation_cache()
     record = read_record(run)
-    # A run may be saving others: what process 0 finds counts.
+    # The run may be saving another checkpoint, so process 0 decides.
     step = int(
         hosts.barrier(
             "checkpoint", str(choose_step(run, request.checkpoint)) if hosts.is_coordinator else "-"
@@ -94,7 +94,7 @@ def prepare(layout: Layout, run: Folder, request: EvalRequest, progress: Progres
         hosts.prove_equal(
             "what is evaluated", evaluation_facts(record, request, step, supervision_steps, dataset)
         )
-    read_metrics(run, partial=True)  # what is damaged is said before hours of inference
+    read_metrics(run, partial=True)  # report damage before hours of inference
     rows = choose_rows(len(dataset), request.limit, request.subset_seed)
     restored = restore(run, record, step=step, weights=request.weights, precision=request.precision)
     if hosts.count > 1:
@@ -124,7 +124,7 @@ def prepare(layout: Layout, run: Folder, request: EvalRequest, progress: Progres
 
 
 def _open_split(layout: Layout, record: RunRecord, request: EvalRequest) -> Dataset:
-    """The split to evaluate on: of a dataset that the run learned from, or of one of the same encoding."""
+    """Open the split to evaluate on: of a dataset that the run learned from, or of one with the same encoding."""
     component = record.component(request.dataset)
     own = record.config.data.only_dataset() if component is None else component.dataset
     name = own if component is not None else request.dataset or own
@@ -150,7 +150,7 @@ def _open_split(layout: Layout, record: RunRecord, request: EvalRequest) -> Data
 
 
 def _check_rules(dataset: Dataset) -> None:
-    """Refuse to choose answers by rules where the kind of puzzle has none but the label."""
+    """Raise EvalError for `--select rules` if the kind of puzzle can only be checked by its label."""
     manifest, row = dataset.manifest, dataset.read(np.zeros(1, np.int64))
     tokens = row["inputs"].astype(np.uint8)
     if load_kind(manifest.kind).satisfies(manifest.spec, tokens, tokens) is None:
@@ -161,7 +161,7 @@ def _check_rules(dataset: Dataset) -> None:
 
 
 def _check_encoding(dataset: Dataset, record: RunRecord, request: EvalRequest) -> None:
-    """Refuse a dataset whose rows mean something else to the run's network than its own."""
+    """Raise EvalError if the run's network cannot read the rows of a dataset."""
     manifest = dataset.manifest
     own, its = record.input_spec, input_spec(manifest)
     for what, ours, theirs in (
@@ -187,14 +187,14 @@ def _check_encoding(dataset: Dataset, record: RunRecord, request: EvalRequest) -
 def evaluation_facts(
     record: RunRecord, request: EvalRequest, step: int, supervision_steps: int, dataset: Dataset
 ) -> dict[str, Any]:
-    """What this process would evaluate, with what; plain JSON values by name.
+    """Return what this process would evaluate, and with which versions, as plain JSON values by name.
 
     Args:
-        record: The run.
-        request: How its rows are answered.
-        step: The checkpoint.
-        supervision_steps: Each row is given, at most.
-        dataset: The split.
+        record: Record of the run.
+        request: Request of the evaluation.
+        step: Step of the checkpoint.
+        supervision_steps: Maximum number of supervision steps per row.
+        dataset: Split to evaluate on.
     """
     return {
         "run": record.run,
@@ -212,5 +212,5 @@ def evaluation_facts(
 
 
 def digest_of_weights(weights: Weights) -> str:
-    """sha256 over the fingerprints of all arrays, as this process holds them; 16 digits of it."""
+    """Return the first 16 digits of the sha256 over the fingerprints of all arrays, as this process holds them."""
     return hashlib.sha256(canonical_json(fingerprints(weights))).hexdigest()[:16]

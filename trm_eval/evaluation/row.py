@@ -1,4 +1,4 @@
-"""The row of an evaluation in `evals`, from sums over its answers."""
+"""The row of an evaluation in `evals`, computed from sums over its answers."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from trm_train.runs.record import RunRecord
 
 
 class Tally:
-    """Sums over the rows of an evaluation as they come.
+    """Sums over the rows of an evaluation, updated batch by batch.
 
     Attributes:
-        sums: Of the metrics and `seconds`.
-        spent_steps: Supervision steps of all rows and samples.
-        lists: The columns of `evals` that are lists of counts, those that this evaluation has.
+        sums: Metric sums, and `seconds`.
+        spent_steps: Total supervision steps of all rows and samples.
+        lists: Columns of `evals` with lists of counts that this evaluation has.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Tally:
         self.lists: dict[str, NDArray[np.int64]] = {}
 
     def add(self, inferred: Inferred, labelled: NDArray[np.bool_]) -> None:
-        """Count some rows, of which these have labels."""
+        """Add a batch of rows; `labelled` marks the rows with labels."""
         for name, value in {**inferred.metrics, "seconds": inferred.seconds}.items():
             self.sums[name] = self.sums.get(name, 0.0) + value
         self.spent_steps += inferred.spent
@@ -52,7 +52,7 @@ class Tally:
 
 
 def adapted_columns(request: EvalRequest, adapted: Adapted | None) -> dict[str, Any]:
-    """The columns of `evals` that say what was learned before; none where nothing was."""
+    """Return the columns of `evals` on the adaptation; empty without adaptation."""
     if request.adaptation is None or adapted is None:
         return {}
     return {
@@ -73,7 +73,7 @@ def evals_row(
     expected: int,
     record: RunRecord,
 ) -> dict[str, Any]:
-    """The row in `evals`."""
+    """Return the row in `evals`."""
     sums, sampling = tally.sums, request.sampling
     seen, right = int(sums["count"]), int(sums["exact_accuracy"])
     unlabelled = predictions.rows - predictions.labelled
@@ -120,12 +120,12 @@ def evals_row(
 
 
 def protocol_columns(record: RunRecord, request: EvalRequest, steps: float) -> dict[str, Any]:
-    """The columns of `evals` that say what an answer took.
+    """Return the columns of `evals` on the cost of an answer.
 
     Args:
-        record: The run.
-        request: How its rows were answered.
-        steps: Supervision steps of a puzzle, all its samples together; the mean over puzzles.
+        record: Record of the run.
+        request: Request of the evaluation.
+        steps: Mean supervision steps per puzzle, summed over its samples.
     """
     model = record.config.model
     counted = count_network(model, record.input_spec).flops
@@ -141,12 +141,12 @@ def protocol_columns(record: RunRecord, request: EvalRequest, steps: float) -> d
 def depth_counts(
     wrong_by_step: NDArray[np.int32], halt_steps: NDArray[np.int32], labelled: NDArray[np.bool_]
 ) -> dict[str, NDArray[np.int64]]:
-    """Counts after 1, 2, ... supervision steps, int64 [steps], by the names of the columns of `evals`.
+    """Return counts after 1, 2, ... supervision steps, int64 [steps], by column of `evals`.
 
     Args:
-        wrong_by_step: Labelled cells that are wrong after every step, int32 [steps, n].
-        halt_steps: First step with a halting logit above 0, int32 [n]; 0 where there is none.
-        labelled: Rows that have labels, bool [n]; the others are not counted.
+        wrong_by_step: Number of wrong labelled cells after every step, int32 [steps, n].
+        halt_steps: First step with a halting logit above 0, int32 [n]; 0 if none.
+        labelled: Whether each row has labels, bool [n]; other rows are not counted.
     """
     right = (wrong_by_step == 0) & labelled
     halting = (halt_steps == np.arange(1, len(wrong_by_step) + 1)[:, None]) & labelled

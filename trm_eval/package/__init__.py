@@ -1,1 +1,1 @@
-"""Runs packed for others: a folder of plain files with weights, configuration, results, recipe of the data, a card."""
+"""Runs packed for sharing: a folder of plain files with weights, configuration, results, dataset recipe and card."""

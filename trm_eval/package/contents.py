@@ -1,13 +1,13 @@
 """Contents of a package: files with known names, and `package.json` with their digests.
 
-    README.md                      card; for people, who may edit it: nothing is read from it
+    README.md                      card for readers, who may edit it; the import does not read it
     package.json                   run, step, size and sha256 of every other file, fingerprints of the weights
-    config.json                    the run's, as it was written
-    weights.npz, raw.npz           averaged parameters with latents and puzzle table, raw parameters
-    dataset.json                   how the rows it learned from are built; never the rows
+    config.json                    copy of the run's config.json
+    weights.npz, raw.npz           averaged parameters with latents and puzzle table; raw parameters
+    dataset.json                   how to build the training dataset; never its rows
     results/                       evaluations, accuracy by depth, training metrics
 
-The digests tell damage and edits; they prove nothing of who made a package.
+The digests detect damage and edits; they do not authenticate the author of a package.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ LONGEST_TEXT = 256
 
 @dataclass(frozen=True)
 class PackedFile:
-    """Size and digest of a file of a package."""
+    """Size and digest of a file in a package."""
 
     size_bytes: int
     sha256: str
@@ -56,14 +56,14 @@ class PackedFile:
 
 @dataclass(frozen=True)
 class Training:
-    """How training went up to the packed step.
+    """Training of the run up to the packed step.
 
     Attributes:
-        seconds: Training time over all starts, compilation aside (s).
-        compile_s: Time to compile at the last start (s).
+        seconds: Training time over all starts, without compilation (s).
+        compile_s: Compilation time of the last start (s).
         examples_per_s: Slots per second before the last heartbeat.
-        exact_accuracy: Best of its validations (0 to 1); None without one.
-        ended_at: When the run was heard of last (UTC).
+        exact_accuracy: Best exact accuracy of its validations (0 to 1); None without validations.
+        ended_at: Time of the last heartbeat (UTC).
     """
 
     seconds: float
@@ -81,10 +81,10 @@ class Package:
         run: Name of the run.
         step: Training step of the weights.
         code_version: Version of trm-lab that packed it.
-        training: How training went; None where the run does not say.
-        fingerprints: Of every leaf of the weights (`checkpoint.manager.fingerprints`).
-        files: What it holds, by name.
-        card_sha256: Of the card as it was written.
+        training: Facts about training; None if the run has no status.
+        fingerprints: Fingerprint of every leaf of the weights (`checkpoint.manager.fingerprints`).
+        files: Files of the package, by name.
+        card_sha256: Digest of the card as written.
     """
 
     run: str
@@ -96,26 +96,26 @@ class Package:
     card_sha256: str
 
     def to_bytes(self) -> bytes:
-        """As it stands in the file."""
+        """Return the content of `package.json`."""
         return json_bytes(with_digest({"format_version": FORMAT_VERSION, **asdict(self)}))
 
     @property
     def digest(self) -> str:
-        """Over everything in the package but the card's text."""
+        """Digest of everything in the package except the card's text."""
         return str(with_digest({"format_version": FORMAT_VERSION, **asdict(self)})["digest"])
 
 
 def packed_file(path: Path) -> PackedFile:
-    """Size and digest of a file."""
+    """Return the size and digest of a file."""
     return PackedFile(path.stat().st_size, file_sha256(path))
 
 
 def parse_package(content: bytes, where: str) -> Package:
-    """The package that a `package.json` describes.
+    """Parse a `package.json`.
 
     Args:
-        content: Of the file.
-        where: The file, for messages.
+        content: Content of the file.
+        where: Path of the file, for messages.
     """
     try:
         if len(content) > LARGEST_BYTES:
@@ -138,7 +138,7 @@ def parse_package(content: bytes, where: str) -> Package:
 
 
 def _check(package: Package, where: str) -> None:
-    """Refuse names that lead elsewhere, and values of another kind than they can have."""
+    """Raise an error for unknown or missing file names, and for values of the wrong type or range."""
     for name in package.files:
         if name not in FILES:
             raise PackageError(f"{where}: names {name!r}, which does not belong to a package")
@@ -166,10 +166,10 @@ def _check(package: Package, where: str) -> None:
 
 
 def read_package(folder: Path) -> Package:
-    """The package in a folder, every file of it checked."""
+    """Read the package in a folder, and verify every file."""
     path = folder / PACKAGE_FILE
     try:
-        if path.exists() and not path.is_file():  # a pipe would be waited for
+        if path.exists() and not path.is_file():  # opening a pipe would block
             raise PackageError(f"{path}: is not a regular file. Download the package again.")
         with path.open("rb") as file:
             content = file.read(LARGEST_BYTES + 1)

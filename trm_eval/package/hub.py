@@ -22,7 +22,7 @@ REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,255}")
 
 
 def check_repository(name: str) -> str:
-    """A name `OWNER/NAME` as the hub takes it."""
+    """Return a repository name; raise PackageError unless it is a valid `OWNER/NAME`."""
     if not REPOSITORY.fullmatch(name) or ".." in name or "--" in name:
         raise PackageError(
             f"{name!r}: expected OWNER/NAME, a repository of the Hugging Face hub, of letters, digits and ._-"
@@ -31,7 +31,7 @@ def check_repository(name: str) -> str:
 
 
 def push_package(folder: Path, repository: str, *, private: bool) -> str:
-    """Commit a package to a model repository, which is made if it is not there; returns the commit."""
+    """Commit a package to a model repository, which is created if missing; return the commit."""
     check_repository(repository)
     with _of_the_hub(repository, "log in with `hf auth login` or $HF_TOKEN, and push again"):
         from huggingface_hub import HfApi
@@ -40,7 +40,7 @@ def push_package(folder: Path, repository: str, *, private: bool) -> str:
         names.append(f"{FOLDER}/*.yaml")
         api = HfApi()
         api.create_repo(repository, repo_type="model", private=private, exist_ok=True)
-        with warnings.catch_warnings():  # that results are no dataset is meant so
+        with warnings.catch_warnings():  # it is intended that the results are not a dataset
             warnings.filterwarnings(
                 "ignore", "It seems that you are about to commit a data file", UserWarning
             )
@@ -55,13 +55,13 @@ def push_package(folder: Path, repository: str, *, private: bool) -> str:
 
 
 def fetch_package(reference: str) -> tuple[Path, str]:
-    """A package from the hub or its cache on this machine; only files that a package can have are asked for.
+    """Fetch a package from the hub or its local cache; only files that a package can have are downloaded.
 
     Args:
         reference: `hf:OWNER/NAME` or `hf:OWNER/NAME@REVISION`.
 
     Returns:
-        Its folder, unchecked, and the commit that it is of.
+        Its folder, not yet verified, and its commit.
     """
     name, _, revision = reference.removeprefix(PREFIX).partition("@")
     repository = check_repository(name)
@@ -93,7 +93,7 @@ def fetch_package(reference: str) -> tuple[Path, str]:
 
 @contextmanager
 def _of_the_hub(repository: str, way: str) -> Generator[None, None, None]:
-    """Say in one line what the hub refused, and what there is."""
+    """Context that replaces errors of the hub by a one-line error with advice."""
     try:
         from huggingface_hub.errors import (
             HTTPError,  # pyright: ignore[reportPrivateImportUsage]
@@ -103,7 +103,7 @@ def _of_the_hub(repository: str, way: str) -> Generator[None, None, None]:
         raise PackageError(needs_extra("the Hugging Face hub", "hf")) from error
     try:
         yield
-    except SourceError as error:  # no room
+    except SourceError as error:  # disk full
         raise PackageError(str(error)) from error
     except (HTTPError, LocalEntryNotFoundError, OSError, ValueError, RuntimeError) as error:
         cause = error.__cause__ if isinstance(error, RuntimeError) and error.__cause__ else error
@@ -121,10 +121,10 @@ METRICS = ("exact_accuracy", "optimal_share")
 
 
 def write_hub_results(folder: Path, evals: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Write a file for each accuracy into `folder`/.eval_results; returns their names in the package.
+    """Write a file for each accuracy into `folder`/.eval_results; return their names in the package.
 
     Args:
-        folder: Of the package.
+        folder: Folder of the package.
         evals: Rows of the view `evals`.
     """
     written: list[str] = []
@@ -134,7 +134,7 @@ def write_hub_results(folder: Path, evals: Sequence[Mapping[str, Any]]) -> list[
                 continue
             name = f"{FOLDER}/{_plain(row['dataset'])}-{row['split']}-{metric}-{row['evaluation']}.yaml"
             (folder / FOLDER).mkdir(exist_ok=True)
-            # JSON is YAML, and needs no writer of its own.
+            # JSON is valid YAML, so no YAML writer is needed.
             (folder / name).write_bytes(json_bytes([_result(row, metric)]))
             written.append(name)
     return written
@@ -155,7 +155,7 @@ def _result(row: Mapping[str, Any], metric: str) -> dict[str, Any]:
 
 
 def protocol_of(row: Mapping[str, Any]) -> str:
-    """How an accuracy came about, in a line; from a row of the view `evals`."""
+    """Return a line that describes how an accuracy was measured, from a row of the view `evals`."""
     samples = row["samples"] or 1
     said = [
         f"{metric_rows(row)} of the {row['split']} split of {row['dataset']} ({row['split_digest'][:12]})",
@@ -174,7 +174,7 @@ def protocol_of(row: Mapping[str, Any]) -> str:
 
 
 def metric_rows(row: Mapping[str, Any]) -> str:
-    """How many rows were tested."""
+    """Return the number of tested rows, as text."""
     return f"{row['count']:,} rows" + (" (a part)" if row["row_limit"] else "")
 
 

@@ -1,4 +1,4 @@
-"""Packs a run for others: `trm-eval export`. Reads top to bottom in `pack_run`."""
+"""Packs a run for sharing: `trm-eval export`. Reads top to bottom in `pack_run`."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ HERE = "."
 
 @dataclass(frozen=True)
 class Packed:
-    """What was packed.
+    """Result of packing a run.
 
     Attributes:
-        run: The run.
+        run: Name of the run.
         step: Training step of its weights.
-        folder: The package.
-        digest: Over everything in it but the card.
-        evaluations: Rows of `evals` in it.
-        size_bytes: Of all its files.
+        folder: Folder of the package.
+        digest: Digest of everything in it except the card.
+        evaluations: Number of its rows of `evals`.
+        size_bytes: Total size of its files.
         files: Names of its files.
     """
 
@@ -88,21 +88,21 @@ def pack_run(
     place: str = HERE,
     license: str = "",
 ) -> Packed:
-    """Write a package of a run into a new folder, whole or not at all.
+    """Write a package of a run into a new folder, atomically.
 
     Args:
-        layout: The root with its results and its dataset.
+        layout: Root with the results and the dataset of the run.
         run: The run's folder.
         out: Folder to write.
         checkpoint: A step, `last` or `best`.
-        place: What the card says to import.
-        license: Of the weights, for the card; empty leaves it open.
+        place: Reference that the card tells readers to import.
+        license: Licence of the weights, for the card; empty for none.
 
     Raises:
-        PackageError: The folder is there, could not be written, or the results of the run are damaged.
+        PackageError: The folder exists or cannot be written, or the results of the run are damaged.
         EvalError: The run has no such checkpoint.
         CheckpointError: The checkpoint is damaged.
-        CorruptFileError: A file of results or metrics has other bytes than were written.
+        CorruptFileError: A file of results or metrics has changed since it was written.
     """
     record = read_record(run)
     step = choose_step(run, checkpoint)
@@ -161,7 +161,7 @@ def _write_files(
     arrays: dict[str, dict[str, Any]],
     tables: dict[str, pa.Table],
 ) -> None:
-    """Write everything that a package says something of, under its name."""
+    """Write all files that a package describes, except the card."""
     (folder / "results").mkdir(parents=True)
     (folder / CONFIG).write_bytes(config)
     for name, found in arrays.items():
@@ -172,7 +172,7 @@ def _write_files(
 
 
 def _restore(run: Folder, record: RunRecord, step: int) -> tuple[Tree, Tree]:
-    """The weights of a checkpoint, raw and averaged, and their shapes."""
+    """Return the weights of a checkpoint, raw and averaged, and their shapes."""
     _, weights = abstract_weights(record.config, record.input_spec)
     shapes = weights_tree(weights)
     tree, meta = restore_weights(run, step, shapes)
@@ -192,8 +192,8 @@ def _training(run: Folder) -> Training | None:
 def _results(
     layout: Layout, run: Folder, record: RunRecord, step: int
 ) -> tuple[list[dict[str, Any]], dict[str, pa.Table]]:
-    """Rows of `evals` of the packed weights, and the tables of the package by file."""
-    named = {column for columns in NAMED_BY_EVALS.values() for column in columns}  # files that stay here
+    """Return the rows of `evals` for the packed weights, and the tables of the package by file."""
+    named = {column for columns in NAMED_BY_EVALS.values() for column in columns}  # files not packed
     columns = [*PARTITION_COLUMNS, *(name for name in EVALS.names if name not in named)]
     found = query_results(
         layout,
@@ -226,7 +226,7 @@ def _results(
 
 
 def _schema(table: str, columns: list[str]) -> pa.Schema:
-    """Some columns of a table with their comments, those of its folders included."""
+    """Return the schema of some columns of a table, partition columns included, with comments."""
     folders = {
         name: pa.field(name, pa.string(), metadata={"comment": text})
         for name, text in PARTITION_COLUMNS.items()
@@ -235,7 +235,7 @@ def _schema(table: str, columns: list[str]) -> pa.Schema:
 
 
 def _write_table(path: Path, table: pa.Table) -> None:
-    """As Parquet or as JSON, whichever its name says."""
+    """Write a table as Parquet or JSON, depending on the suffix."""
     if path.suffix == ".json":
         path.write_text(json.dumps(table.to_pylist(), indent=1, default=str) + "\n", "utf-8")
     else:
@@ -252,16 +252,16 @@ def model_card(
     place: str = HERE,
     license: str = "",
 ) -> str:
-    """What the run is, what it was tested to be, how to load it, and how the rows it learned from are built.
+    """Return the model card: what the run is, its test results, how to load it, and how to build its dataset.
 
     Args:
-        record: The run.
+        record: Record of the run.
         step: Training step of the weights.
-        parameters: Trained parameters of the network, the puzzle embedding aside; None where unknown.
-        evals: Rows of the view `evals` of these weights.
-        datasets: What `dataset.json` says.
-        place: What `trm-eval import` takes: `hf:OWNER/NAME`, or the package's own folder.
-        license: Identifier of the weights' licence; empty leaves it to whoever shares them.
+        parameters: Number of trained parameters of the network, without the puzzle embedding; None if unknown.
+        evals: Rows of the view `evals` for these weights.
+        datasets: Content of `dataset.json`.
+        place: Argument for `trm-eval import`: `hf:OWNER/NAME`, or the package's own folder.
+        license: Identifier of the weights' licence; empty leaves it to the person who shares them.
     """
     kinds = sorted({str(dataset["kind"]) for dataset in datasets if dataset["kind"]})
     scored = [row for row in evals if row["count"]]
@@ -284,7 +284,7 @@ def model_card(
 
 
 def _index(record: RunRecord, kinds: list[str], scored: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The results in the hub's form."""
+    """Return the results in the hub's format."""
     task = kinds[0] if kinds else "puzzles"
     results = [
         {

@@ -12,7 +12,7 @@ from trm_train.runs.record import RunRecord
 
 
 def find_manifest(layout: Layout, name: str) -> Manifest | None:
-    """What a dataset is; None where the root does not have it."""
+    """Return the manifest of a dataset; None if the root does not have the dataset."""
     try:
         return read_manifest(layout, name)
     except DatasetNotFoundError:
@@ -20,20 +20,20 @@ def find_manifest(layout: Layout, name: str) -> Manifest | None:
 
 
 def build_command(name: str, manifest: Manifest | None) -> str:
-    """What builds a dataset; of one whose specification is not known, its name says it, or nothing does: empty."""
+    """Return the command that builds a dataset; without a manifest, only for a named dataset, otherwise empty."""
     if manifest is not None:
         return manifest.spec.options.build_command(name, manifest.spec)
     return f"trm-data build {name}" if is_named(name) else ""
 
 
 def dataset_recipes(layout: Layout, record: RunRecord) -> list[dict[str, Any]]:
-    """How each dataset of a run is built, as far as this root knows."""
+    """Return how each dataset of a run is built, as far as this root knows."""
     found: list[dict[str, Any]] = []
     only = len(record.config.data.names) == 1
     for name in record.config.data.names:
         manifest = find_manifest(layout, name)
         if manifest is not None and only and manifest.content_digest != record.content_digest:
-            manifest = None  # another one of this name
+            manifest = None  # another dataset with this name
         found.append(_recipe(name, manifest, record.content_digest if only else ""))
     return found
 

@@ -1,7 +1,7 @@
 """Imports a package as a run: `trm-eval import`. Its content is untrusted data.
 
-Its weights become a checkpoint and its training metrics a part of the run's. Its evaluations stay in the package: a
-root's tables hold what was measured there.
+The weights become a checkpoint, and the training metrics a part of the run's metrics. The evaluations stay in the
+package, because the tables of a root contain only local measurements.
 """
 
 from __future__ import annotations
@@ -46,16 +46,16 @@ MOST_METRIC_ROWS = 1 << 20
 
 @dataclass(frozen=True)
 class Unpacked:
-    """What was brought under a root.
+    """Result of importing a package.
 
     Attributes:
         run: Name of the run.
         step: Training step of its weights.
         folder: The run's folder.
-        digest: Of the package.
-        unchanged: It was there already.
-        card_edited: The package's card differs from the packed one.
-        datasets: Names of the datasets that it learned from.
+        digest: Digest of the package.
+        unchanged: Whether the run already existed.
+        card_edited: Whether the card was edited after packing.
+        datasets: Names of the run's training datasets.
     """
 
     run: str
@@ -68,16 +68,16 @@ class Unpacked:
 
 
 def unpack_run(folder: Path, layout: Layout) -> Unpacked:
-    """Write the run of a package under a root; its `config.json` last, so that half of it is not taken for a run.
+    """Write the run of a package under a root, `config.json` last, so that a partial import is not taken for a run.
 
     Args:
-        folder: The package.
+        folder: Folder of the package.
         layout: The root.
 
     Raises:
         PackageError: The package is damaged or was edited, or the root has another run of this name.
-        ConfigError: Its configuration is none that this version can read.
-        BusyError: The run is being written there.
+        ConfigError: This version cannot read the configuration.
+        BusyError: Another process is writing the run.
         CheckpointError: The checkpoint could not be written.
     """
     package = read_package(folder)
@@ -97,7 +97,7 @@ def unpack_run(folder: Path, layout: Layout) -> Unpacked:
     ):
         unchanged = _is_there(target, package, record)
         if not unchanged:
-            for part in (CHECKPOINTS, METRICS_FOLDER):  # of an import that was cut off
+            for part in (CHECKPOINTS, METRICS_FOLDER):  # left by an interrupted import
                 target.store.delete_folder(f"{target.path}/{part}")
             write_weights(target, tree, _meta(package, record))
             if metrics is not None:
@@ -118,7 +118,7 @@ def unpack_run(folder: Path, layout: Layout) -> Unpacked:
 
 
 def _read_weights(folder: Path, package: Package, record: RunRecord) -> Tree:
-    """The weights as a tree on the device, proved to be those of the checkpoint that was packed."""
+    """Return the weights as a tree on the device, verified against the packed checkpoint."""
     _, weights = abstract_weights(record.config, record.input_spec)
     like = weights_tree(weights)
     limit = largest_bytes(like)
@@ -132,7 +132,7 @@ def _read_weights(folder: Path, package: Package, record: RunRecord) -> Tree:
 
 
 def _read_metrics(folder: Path, package: Package) -> Part | None:
-    """The training metrics as one part; None where there are none."""
+    """Return the training metrics as one part; None if there are none."""
     path = folder / METRICS
     if METRICS not in package.files:
         return None
@@ -152,7 +152,7 @@ def _read_metrics(folder: Path, package: Package) -> Part | None:
 
 
 def _is_there(target: Folder, package: Package, record: RunRecord) -> bool:
-    """Whether the root has this run with these very weights."""
+    """Return whether the root already has this run with the same weights; raise PackageError for a conflict."""
     try:
         there = find_record(target)
     except ConfigError as error:
@@ -183,7 +183,7 @@ def _meta(package: Package, record: RunRecord) -> CheckpointMeta:
 
 
 def _status(package: Package, record: RunRecord) -> bytes:
-    """The status of a finished run: `trm-train run` reports that there is nothing to resume."""
+    """Return the status of a finished run, so that `trm-train run` reports that there is nothing to resume."""
     training = package.training
     now = datetime.now(UTC).isoformat(timespec="seconds")
     status = {

@@ -1,7 +1,7 @@
-"""Weights as plain arrays by name, and back: float32, in `.npz` files that numpy reads without pickle.
+"""Converts weights to plain arrays by name, and back: float32, in `.npz` files that numpy reads without pickle.
 
-The Tiny Recursive Model has the names and layouts of the published code (`model/published.py`); any other network those
-of its tree: `params.<path>`, `fixed.<path>`, `puzzle_table`.
+The Tiny Recursive Model uses the names and layouts of the published code (`model/published.py`). Other networks use
+the names of their tree: `params.<path>`, `fixed.<path>`, `puzzle_table`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TABLE = "puzzle_table"
 
 
 def arrays_of(record: RunRecord, tree: Tree) -> dict[str, Arrays]:
-    """The arrays of a tree of weights (`checkpoint.tree.weights_tree`), by file and name."""
+    """Return the arrays of a tree of weights (`checkpoint.tree.weights_tree`), by file and name."""
     model, spec = record.config.model, record.input_spec
     table = tree["puzzle_table"].get("rows")
     if isinstance(model, BlocksConfig) and has_published_names(model):
@@ -53,9 +53,9 @@ def tree_of(record: RunRecord, files: Mapping[str, Arrays], like: Tree) -> Tree:
     """Inverse of `arrays_of`.
 
     Args:
-        record: The run.
+        record: Record of the run.
         files: Arrays by file and name.
-        like: Tree of shapes that the weights must have.
+        like: Tree of the expected shapes.
     """
     model, spec = record.config.model, record.input_spec
     weights, raw = files[WEIGHTS], files[RAW]
@@ -91,11 +91,11 @@ def tree_of(record: RunRecord, files: Mapping[str, Arrays], like: Tree) -> Tree:
 
 
 def read_arrays(path: Path, largest_bytes: int) -> Arrays:
-    """The arrays of a file that anyone may have written: float32 and nothing else.
+    """Read the arrays of an untrusted file; all must be float32.
 
     Args:
         path: The file.
-        largest_bytes: An array has at most.
+        largest_bytes: Maximum size of an array.
     """
     try:
         return read_npz(path, largest_bytes, (np.dtype(np.float32),))
@@ -104,7 +104,7 @@ def read_arrays(path: Path, largest_bytes: int) -> Arrays:
 
 
 def largest_bytes(like: Tree) -> int:
-    """Bytes of the largest leaf of a tree of shapes."""
+    """Return the size of the largest leaf in a tree of shapes (bytes)."""
     return max((4 * prod(leaf.shape) for _, leaf in _leaves(like)), default=0)
 
 
@@ -135,7 +135,7 @@ def _nested(prefix: str, like: Tree, arrays: Arrays) -> Tree:
 
 
 def _padded(rows: NDArray[np.float32] | None, num_identifiers: int) -> NDArray[np.float32] | None:
-    """A puzzle table with the padding that a mesh wants behind its rows."""
+    """Append to a puzzle table the padding rows that a mesh needs."""
     if rows is None or rows.ndim != 2:
         return rows
     if len(rows) != num_identifiers:

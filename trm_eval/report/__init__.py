@@ -1,1 +1,1 @@
-"""Reports for people: `evaluation` for one evaluation, `study` for many runs."""
+"""Reports: `evaluation` for one evaluation, `study` for many runs."""

@@ -1,4 +1,4 @@
-"""Queries the tables for the numbers of a figure, and keeps the SQL, which is printed beside it."""
+"""Queries the tables for the numbers of a figure; the SQL is shown next to the figure."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from trm_eval.tables.query import query_results
 
 @dataclass(frozen=True)
 class Asked:
-    """An answer of the tables.
+    """Result of a query.
 
     Attributes:
-        query: What was asked, its values filled in: `trm-eval sql` gives the same rows.
-        rows: By the names of the columns.
+        query: The query with its values filled in; `trm-eval sql` gives the same rows.
+        rows: Rows by column name.
     """
 
     query: Query
@@ -36,16 +36,16 @@ def ask(
     runs: Sequence[str] | None = None,
     evaluations: Sequence[str] | None = None,
 ) -> Asked:
-    """Run a query; what it was without is added to the problems, once.
+    """Run a query; what could not be read is added to the problems, without repeats.
 
     Args:
         layout: The root.
-        says: What the query gives, for people.
-        sql: One statement; each `?` is one of the values.
-        values: Texts, numbers and lists of them.
-        problems: What the report is without.
-        runs: The runs whose metrics and evaluations it reads, where it reads no others.
-        evaluations: The evaluations whose predictions, votes or traces it reads, where it reads no others.
+        says: Description of the result.
+        sql: One statement; each `?` is replaced by a value.
+        values: Strings, numbers, and lists of them.
+        problems: List of problems of the report, extended here.
+        runs: If given, the query reads metrics and evaluations of these runs only.
+        evaluations: If given, the query reads predictions, votes or traces of these evaluations only.
     """
     query = Query(says, filled(sql, values))
     only = Only(*(None if names is None else frozenset(names) for names in (runs, evaluations)))
@@ -55,7 +55,7 @@ def ask(
 
 
 def filled(sql: str, values: Sequence[object]) -> str:
-    """A statement with a literal for each `?`; it has no other question marks."""
+    """Replace each `?` of a statement by a literal; the statement may have no other question marks."""
     parts = sql.split("?")
     assert len(parts) == len(values) + 1, sql
     literals = [_literal(value) for value in values]

@@ -1,6 +1,6 @@
 """Blocks of a report: headings, text, tables, figures and drawings, with their numbers and SQL.
 
-`page` and its neighbours make blocks; `write` takes them as they are.
+`page` and similar modules make blocks; `write` writes them unchanged.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from trm_eval.report.canvas import Drawn
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading of the second or a lower level."""
+    """A heading of level 2 or lower."""
 
     text: str
     level: int = 2
@@ -25,7 +25,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph of plain words."""
+    """A paragraph of plain text."""
 
     text: str
 
@@ -39,13 +39,13 @@ class Bullets:
 
 @dataclass(frozen=True)
 class Table:
-    """A table, which is a file of its own too.
+    """A table, also written as a CSV file.
 
     Attributes:
         file: Name of its CSV file.
-        columns: Names.
-        rows: A word for each column.
-        data: The same unrounded, by name; that is what the file has.
+        columns: Column names.
+        rows: Text of each cell.
+        data: Unrounded values by column name, for the CSV file.
     """
 
     file: str
@@ -54,12 +54,12 @@ class Table:
     data: list[dict[str, Any]]
 
     def csv(self) -> bytes:
-        """The data as CSV."""
+        """Return the data as CSV."""
         return _csv(self.data, self.columns)
 
 
 def _csv(rows: list[dict[str, Any]], columns: list[str]) -> bytes:
-    """Rows by name as CSV; the columns are those of an empty table."""
+    """Return rows as CSV; `columns` is the header of an empty table."""
     out = io.StringIO()
     writer = csv.DictWriter(out, list(rows[0]) if rows else columns, lineterminator="\n")
     writer.writeheader()
@@ -69,10 +69,10 @@ def _csv(rows: list[dict[str, Any]], columns: list[str]) -> bytes:
 
 @dataclass(frozen=True)
 class Query:
-    """SQL that figures come from.
+    """SQL that figures are made from.
 
     Attributes:
-        says: What it gives.
+        says: Description of the result.
         sql: The query; parameters are `?`.
     """
 
@@ -82,15 +82,15 @@ class Query:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, with its numbers and the SQL that gave them.
+    """A figure with its data and the SQL that gave them.
 
     Attributes:
-        name: Of its files, without an ending.
+        name: Name of its files, without suffix.
         drawn: The figure.
-        title: Above it.
-        says: What it shows, for those who do not see it.
-        data: Its numbers, a row each; none where a table has them.
-        queries: What gave them.
+        title: Title above the figure.
+        says: Description of the figure, as alternative text.
+        data: Rows of numbers; empty if a table has them.
+        queries: Queries that gave the numbers.
     """
 
     name: str
@@ -102,11 +102,11 @@ class Picture:
 
     @property
     def data_file(self) -> str:
-        """Name of the CSV file with its numbers; empty where a table has them."""
+        """Name of the CSV file with its numbers; empty if a table has them."""
         return f"{self.name}.csv" if self.data else ""
 
     def csv(self) -> bytes:
-        """The numbers as CSV."""
+        """Return the numbers as CSV."""
         return _csv(self.data, [])
 
 
@@ -115,9 +115,9 @@ class Drawings:
     """Titled drawings side by side.
 
     Attributes:
-        name: Of its files, without an ending.
-        says: What they are, a sentence.
-        drawings: In order.
+        name: Name of their files, without suffix.
+        says: Description, a sentence.
+        drawings: Titles and drawings, in order.
     """
 
     name: str
@@ -127,12 +127,12 @@ class Drawings:
 
 @dataclass(frozen=True)
 class Animation:
-    """Drawings one after another, in one place.
+    """Drawings shown one after another in one place.
 
     Attributes:
-        name: Of its files, without an ending.
-        says: What happens, a sentence.
-        frames: In order.
+        name: Name of its files, without suffix.
+        says: Description, a sentence.
+        frames: Titles and drawings, in order.
     """
 
     name: str
@@ -148,8 +148,8 @@ class Page:
     """A report.
 
     Attributes:
-        title: Of the whole.
-        blocks: What it consists of, in order.
+        title: Title of the report.
+        blocks: Blocks, in order.
     """
 
     title: str

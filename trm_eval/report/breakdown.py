@@ -1,4 +1,4 @@
-"""Figures of a group by rating, halting step and number of samples."""
+"""Figures of a group by rating, halting step, number of samples and network calls."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ TOLD_APART = ("sample_seed",)
 
 
 def rating_pictures(layout: Layout, group: Group, problems: list[str]) -> list[Picture]:
-    """The figure of a group, where its puzzles have ratings of more than one bucket."""
+    """Return the figure of a group by rating, if its puzzles have ratings in more than one bucket."""
     asked = ask(layout, "accuracy by rating", RATING_SQL, [group.evaluations], problems)
     if len({row["rating_bucket"] for row in asked.rows}) < 2:
         return []
@@ -88,7 +88,7 @@ def rating_pictures(layout: Layout, group: Group, problems: list[str]) -> list[P
 
 
 def paint_ratings(axis: Any, tests: Sequence[tuple[str, Sequence[dict[str, Any]]]]) -> None:
-    """Draw the accuracies of named tests by rating, from rows of `RATING_SQL`."""
+    """Draw the accuracy of named tests by rating, from rows of `RATING_SQL`."""
     rows = [row for _, own in tests for row in own]
     order = list(
         dict.fromkeys(row["rating_bucket"] for row in sorted(rows, key=lambda row: row["lowest_rating"]))
@@ -104,7 +104,7 @@ def paint_ratings(axis: Any, tests: Sequence[tuple[str, Sequence[dict[str, Any]]
         style = look(number) | {"linewidth": 0}
         axis.errorbar(places, exact, yerr=[below, above], label=short(name), capsize=2, elinewidth=1, **style)
     counts = [{row["rating_bucket"]: row["puzzles"] for row in own} for _, own in tests if own]
-    alike = all(one == counts[0] for one in counts)  # tests of one set of puzzles
+    alike = all(one == counts[0] for one in counts)  # all tests have the same puzzles
     shown = counts[:1] if alike else counts
     axis.set_xticks(
         range(len(order)),
@@ -119,7 +119,7 @@ def paint_ratings(axis: Any, tests: Sequence[tuple[str, Sequence[dict[str, Any]]
 
 
 def halting_pictures(layout: Layout, group: Group, problems: list[str]) -> list[Picture]:
-    """The figure of a group, where a test has more than one supervision step."""
+    """Return the figure of a group by halting step, if a test has more than one supervision step."""
     asked = ask(
         layout, "steps at which puzzles would halt (NULL: never)", HALTING_SQL, [group.evaluations], problems
     )
@@ -142,13 +142,13 @@ def halting_pictures(layout: Layout, group: Group, problems: list[str]) -> list[
 
 
 def _counts(rows: list[dict[str, Any]], most: int, column: str) -> list[int]:
-    """Puzzles that halt at each step, and last those that never do."""
+    """Return the number of puzzles that halt at each step, and last those that never do."""
     found = {row["halt_step"]: row[column] for row in rows}
     return [found.get(step, 0) for step in [*range(1, most + 1), None]]
 
 
 def _halting_of_one(axis: Any, group: Group, most: int, rows: list[dict[str, Any]]) -> None:
-    """Of one run, those solved under those failed."""
+    """Draw one run: solved puzzles below failed ones."""
     every, exact = (_counts(rows, most, column) for column in ("puzzles", "exact_count"))
     failed = [of - right for of, right in zip(every, exact, strict=True)]
     total = max(sum(every), 1)
@@ -163,7 +163,7 @@ def _halting_of_one(axis: Any, group: Group, most: int, rows: list[dict[str, Any
 
 
 def _halting_of_several(axis: Any, group: Group, most: int, rows: list[dict[str, Any]]) -> None:
-    """Of several runs, a curve each."""
+    """Draw several runs, one curve each."""
     for number, (run, name) in enumerate(reversed(group.names().items())):
         own = [row for row in rows if row["run"] == run]
         if not own:
@@ -189,7 +189,7 @@ def _halting_axes(axis: Any, most: int) -> None:
 
 
 def sample_pictures(layout: Layout, group: Group, problems: list[str]) -> list[Picture]:
-    """The figure of a group, where runs of it were evaluated with more than one sample."""
+    """Return the figure of a group by samples, if some of its runs were evaluated with more than one sample."""
     tests = list(dict.fromkeys(f"{member.run} {member.total_steps}" for member in group.members))
     asked = ask(layout, "accuracy by samples", SAMPLES_SQL, [tests], problems)
     if max((row["samples"] for row in asked.rows), default=0) < 2:
@@ -233,7 +233,7 @@ def _paint_samples(axis: Any, group: Group, rows: list[dict[str, Any]]) -> None:
 
 
 def scaling_pictures(layout: Layout, group: Group, problems: list[str]) -> list[Picture]:
-    """Accuracy against network calls, where runs of the group were tested with several numbers of steps and samples."""
+    """Return the figure of accuracy against network calls, if tests have several numbers of steps and samples."""
     names = group.names()
     asked = ask(layout, "accuracy by network calls", SCALING_SQL, [list(names)], problems)
     if max((row["samples_per_row"] for row in asked.rows), default=1) < 2:
@@ -253,11 +253,11 @@ def scaling_pictures(layout: Layout, group: Group, problems: list[str]) -> list[
 def scaling_curves(
     names: Mapping[str, str], rows: Sequence[dict[str, Any]]
 ) -> list[tuple[str, list[dict[str, Any]]]]:
-    """Of rows of `SCALING_SQL` those of each evaluation with one sample and with the most, and what each is called.
+    """Return labelled curves: for each evaluation, the rows with one sample and with the most samples.
 
     Args:
-        names: What each run is called.
-        rows: Of these runs.
+        names: Label of each run.
+        rows: Rows of `SCALING_SQL` for these runs.
     """
     most: dict[str, int] = {}
     for row in rows:
@@ -278,7 +278,7 @@ def scaling_curves(
 
 
 def paint_scaling(axis: Any, curves: Sequence[tuple[str, Sequence[dict[str, Any]]]]) -> None:
-    """Draw named curves of `scaling_curves`."""
+    """Draw the labelled curves of `scaling_curves`."""
     for number, (name, own) in enumerate(curves):
         style = look(number)
         calls = [row["network_calls"] for row in own]

@@ -1,6 +1,6 @@
-"""The canvas of all figures of a report: one panel, readable on a phone, as SVG and PNG.
+"""Canvas of all figures of a report: one panel, readable on a phone, as SVG and PNG.
 
-Colours are told apart by anyone, and curves have markers too; on a page the ink follows the reader's light or dark.
+The colours are safe for colour-blind readers, and curves have markers too. In HTML the ink follows light or dark mode.
 """
 
 from __future__ import annotations
@@ -39,25 +39,25 @@ SETTINGS: dict[Any, Any] = {
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure, the same twice."""
+    """A figure; drawing it again gives the same bytes."""
 
     svg: bytes
     png: bytes
 
 
 def draw(paint: Callable[[Any], None], *, height: float = SIZE[1]) -> Drawn:
-    """A figure of one panel.
+    """Draw a figure with one panel.
 
     Args:
         paint: Draws on matplotlib's axes.
-        height: Inches; a legend below the panel makes the figure higher.
+        height: Height in inches; a legend below the panel is added to it.
     """
     with _figure(paint, height) as figure:
         return Drawn(_svg(figure), _png(figure))
 
 
 def draw_svg(paint: Callable[[Any], None], *, height: float = SIZE[1]) -> bytes:
-    """As `draw`, the SVG alone, which is made in a third of the time."""
+    """Draw as `draw`, but only the SVG, which takes a third of the time."""
     with _figure(paint, height) as figure:
         return _svg(figure)
 
@@ -88,7 +88,7 @@ def _png(figure: Any) -> bytes:
 
 
 def _legend(figure: Any, axis: Any) -> None:
-    """The names of what has one, under the panel, where they hide nothing."""
+    """Add a legend below the panel, where it hides nothing."""
     handles, names = axis.get_legend_handles_labels()
     if not names:
         return
@@ -104,7 +104,7 @@ def _legend(figure: Any, axis: Any) -> None:
 
 
 def look(number: int) -> dict[str, Any]:
-    """Colour and marker of the curve of a number, for `plot`; a pair comes again when all pairs were given."""
+    """Return the colour and marker of curve `number`, for `plot`; pairs repeat after all were used."""
     again, colour = divmod(number, len(COLOURS))
     return {
         "color": COLOURS[colour],
@@ -115,6 +115,6 @@ def look(number: int) -> dict[str, Any]:
 
 
 def short(text: str, most: int = 40) -> str:
-    """A name that fits, as matplotlib shows it: dollars are no formula, and a name in a legend may begin with `_`."""
+    """Shorten a name and escape it for matplotlib: `$` does not start a formula, and a label may start with `_`."""
     fits = text if len(text) <= most else f"{text[: most - 1]}…"
     return ("\u200b" if fits.startswith("_") else "") + fits.replace("$", r"\$")

@@ -44,7 +44,7 @@ PASSED = "SELECT k, pass_at_k, tasks FROM pass_at_k WHERE evaluation = ? ORDER B
 
 
 def print_headline(layout: Layout, result: EvalResult) -> None:
-    """Print what one evaluation gave, in a few lines."""
+    """Print the result of one evaluation in a few lines."""
     row = result.row
     headline = query_results(layout, HEADLINE, [row["evaluation"]]).rows[0]
     (
@@ -90,7 +90,7 @@ def print_headline(layout: Layout, result: EvalResult) -> None:
 
 
 def print_depths(result: EvalResult, steps: Sequence[int]) -> None:
-    """Print the exact accuracy after some of the supervision steps of an evaluation, and what was lost again."""
+    """Print the exact accuracy after some supervision steps of an evaluation, and the share lost again."""
     count = max(result.row["count"], 1)
     for depth in steps:
         exact, ever, lost = (
@@ -103,7 +103,7 @@ def print_depths(result: EvalResult, steps: Sequence[int]) -> None:
 
 
 def print_scaling(layout: Layout, result: EvalResult) -> None:
-    """Print accuracy by depth and breadth, and what further steps keep and lose."""
+    """Print accuracy by depth and breadth, and how many answers further steps keep and lose."""
     for query, title in (
         ("scaling", "by steps and samples"),
         ("retention", "right, ever right, and lost again"),
@@ -113,7 +113,7 @@ def print_scaling(layout: Layout, result: EvalResult) -> None:
 
 
 def print_samples(result: EvalResult) -> None:
-    """Print what the first 1, 2, 4, ... samples give, chosen and with an oracle that knows the right one."""
+    """Print the accuracy of the first 1, 2, 4, ... samples, as chosen and with an oracle."""
     count, samples = max(result.row["count"], 1), result.row["samples"]
     for first in sorted({1 << power for power in range(samples.bit_length())} | {samples}):
         chosen = result.row["exact_by_samples"][first - 1]
@@ -138,28 +138,28 @@ def print_report(layout: Layout, result: EvalResult) -> None:
 
 
 def verdict_of(exact: bool | None, wrong_cells: int) -> str:
-    """What came of a puzzle, in two words; `exact` is None where there is no solution to compare with."""
+    """Return the result of a puzzle in two words; `exact` is None without a solution to compare with."""
     if exact is None:
         return "not scored"
     return "solved" if exact else f"{wrong_cells} cell{'' if wrong_cells == 1 else 's'} wrong"
 
 
 def print_predicted(puzzle: Answered) -> None:
-    """Print a puzzle, what was predicted, and the solution where that differs."""
+    """Print a puzzle, its prediction, and the solution if it differs."""
     print(said_of(puzzle))
     print_drawings(puzzle.titled())
     print()
 
 
 def said_of(puzzle: Answered) -> str:
-    """A line on a puzzle: which it is, how hard, and what came of it."""
+    """Return a line on a puzzle: row, rating, and result."""
     rating = "" if puzzle.rating is None else f"rating {puzzle.rating:.2f}, "
     halt = f", would halt after step {puzzle.halt_step}" if puzzle.halt_step else ""
     return f"{puzzle.split} {puzzle.row}: {rating}{verdict_of(puzzle.exact, puzzle.wrong_cells)}{halt}"
 
 
 def write_predicted(puzzles: Sequence[Answered], path: Path) -> None:
-    """Write a picture: a row for each puzzle, with its prediction and its solution."""
+    """Write a picture with a row for each puzzle: given, prediction and solution."""
     drawings: list[tuple[str, Drawing]] = []
     for puzzle in puzzles:
         verdict = verdict_of(puzzle.exact, puzzle.wrong_cells)

@@ -58,24 +58,24 @@ TRAINING = (
 
 
 def accuracy_figure(group: Group) -> Drawn:
-    """Accuracies on the test split with their intervals, over what varies or by name."""
+    """Draw test accuracies with intervals, over the varied quantity or by name."""
     if group.quantity:
         return draw(lambda axis: _against_quantity(axis, group))
     return draw(lambda axis: _by_name(axis, group), height=max(1.4, 0.32 * len(group.members) + 0.8))
 
 
 def curves_figure(group: Group) -> Drawn:
-    """Exact accuracies of the validations over training."""
+    """Draw validation accuracies over training."""
     return draw(lambda axis: _curves(axis, group))
 
 
 def depth_figure(group: Group) -> Drawn:
-    """Accuracies after every supervision step of the tests, with their intervals."""
+    """Draw test accuracies after every supervision step, with intervals."""
     return draw(lambda axis: _depths(axis, group))
 
 
 def spread(members: Sequence[Member]) -> list[list[float]]:
-    """How far the intervals of the accuracies reach below and above (points)."""
+    """Return how far the intervals of the accuracies reach below and above (points)."""
     below = [100 * max(member.exact_accuracy - member.exact_low, 0.0) for member in members]
     above = [100 * max(member.exact_high - member.exact_accuracy, 0.0) for member in members]
     return [below, above]
@@ -120,7 +120,7 @@ def _by_name(axis: Any, group: Group) -> None:
 
 
 def paint_shares(axis: Any, named: Sequence[tuple[str, float, float, float]]) -> None:
-    """Draw accuracies (0 to 1) with the ends of their intervals, a line a name."""
+    """Draw accuracies (0 to 1) with the ends of their intervals, one line per name."""
     places = list(range(len(named)))[::-1]
     exact = [100 * share for _, share, _, _ in named]
     below = [100 * max(share - low, 0.0) for _, share, low, _ in named]
@@ -142,7 +142,7 @@ def _curves(axis: Any, group: Group) -> None:
 
 
 def paint_curves(axis: Any, curves: Sequence[tuple[str, Sequence[float], Sequence[float]]]) -> None:
-    """Draw named curves; where one has many points, their markers are left out."""
+    """Draw named curves, without markers if a curve has many points."""
     for number, (name, x, y) in enumerate(curves):
         style = look(number) | ({"marker": ""} if len(x) > MARKED else {})
         axis.plot(x, y, label=short(name), **style)
@@ -156,7 +156,7 @@ def _depths(axis: Any, group: Group) -> None:
 
 
 def paint_depths(axis: Any, tests: Sequence[tuple[str, Sequence[dict[str, Any]]]]) -> None:
-    """Draw the accuracies of named tests after every supervision step, from rows of `study.DEPTH_SQL`."""
+    """Draw the accuracy of named tests after every supervision step, from rows of `study.DEPTH_SQL`."""
     from matplotlib.ticker import MaxNLocator
 
     for number, (name, rows) in enumerate(tests):
@@ -174,7 +174,7 @@ def paint_depths(axis: Any, tests: Sequence[tuple[str, Sequence[dict[str, Any]]]
 
 
 def training_pictures(layout: Layout, group: Group, problems: list[str]) -> list[Picture]:
-    """The figures of a group whose runs have metrics."""
+    """Return the training figures of a group whose runs have metrics."""
     runs = list(dict.fromkeys(member.run for member in group.members))
     asked = ask(layout, "training in windows of steps, and every validation", CURVES_SQL, [runs], problems)
     names = group.names()
@@ -219,7 +219,7 @@ APART = 0.22
 def pareto_blocks(
     layout: Layout, groups: Sequence[Group], setting: Setting, problems: list[str]
 ) -> list[Block]:
-    """A figure for each measure of cost and each set of test puzzles of which two runs or more are known."""
+    """Return a figure for each cost measure and each set of test puzzles with at least two known runs."""
     members = [member for group in groups for member in group.members]
     reported = {member.run for member in members}
     digests = list(dict.fromkeys(member.split_digest for member in members))
@@ -282,7 +282,7 @@ def _paint(axis: Any, rows: list[dict[str, Any]], reported: set[str], label: str
 
 
 def _name_front(axis: Any, front: list[dict[str, Any]]) -> None:
-    """Names above the points of the front, the best first: nothing else lies there."""
+    """Write names above the points of the front, where there is nothing else, the best first."""
     low, high = (math.log(end) for end in axis.get_xlim())
     taken: list[float] = []
     for row in reversed(front):

@@ -23,7 +23,7 @@ LABEL = 28
 
 @dataclass(frozen=True)
 class Member:
-    """An experiment's run of one seed, and its test; the fields are columns of the view `study`."""
+    """An experiment's run with one seed, and its test; the fields are columns of the view `study`."""
 
     experiment: str
     alias_of: str | None
@@ -50,7 +50,7 @@ class Member:
 
     @property
     def solves_none(self) -> bool:
-        """Whether the test has no puzzle that it solves: training failed, or did not get that far."""
+        """Whether the test solves no puzzle: training failed or did not get far enough."""
         return self.exact_count == 0
 
 
@@ -59,10 +59,10 @@ class Comparison:
     """Two runs of one group on the same puzzles.
 
     Attributes:
-        a: The first.
-        b: The second, whose advantage is counted.
-        paired: How many puzzles they solve.
-        p_value: Of no difference, corrected for the comparisons of the group.
+        a: First run.
+        b: Second run, whose advantage is counted.
+        paired: Numbers of puzzles that they solve.
+        p_value: P-value of no difference, corrected for the number of comparisons in the group.
     """
 
     a: Member
@@ -73,14 +73,14 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Trend:
-    """A curve of the exact accuracy (%) over a quantity.
+    """A fitted curve of exact accuracy (%) over a quantity.
 
     Attributes:
-        fit: The curve, chosen by AICc; None without.
-        band: Its 95% band, from curves fitted to drawn runs.
-        left: What it leaves, root mean square (points).
-        saturated: Smallest value that was run within a point of its ceiling; None where none is, or it has no ceiling.
-        refused: Why there is no curve; empty where there is one.
+        fit: Curve chosen by AICc; None if no curve was fitted.
+        band: Its 95% band, from curves fitted to resampled runs.
+        left: Root mean square of the residuals (points).
+        saturated: Smallest tested value within a point of its ceiling; None if there is none, or no ceiling.
+        refused: Reason why there is no curve; empty if there is one.
     """
 
     fit: Fit | None = None
@@ -90,7 +90,7 @@ class Trend:
     refused: str = ""
 
     def says(self, quantity: str) -> str:
-        """What the curve says, in a sentence; `quantity` is called x in it."""
+        """Return a sentence about the curve, in which `quantity` is called x."""
         if self.fit is None:
             return f"no curve over {quantity} is fitted: {self.refused}."
         said = (
@@ -111,10 +111,10 @@ def _per_doubling(slope: float) -> str:
 
 
 def trend_of(values: Sequence[float], exact: Sequence[float]) -> Trend:
-    """The curve through runs.
+    """Fit the curve through runs.
 
     Args:
-        values: Of the quantity, one for each run.
+        values: Values of the quantity, one for each run.
         exact: Exact accuracies (0 to 1).
     """
     frame = pl.DataFrame({"x": values, "y": [100 * share for share in exact]})
@@ -130,23 +130,23 @@ def trend_of(values: Sequence[float], exact: Sequence[float]) -> Trend:
 
 @dataclass(frozen=True)
 class Group:
-    """A group of experiments, and what came of it.
+    """A group of experiments and its results.
 
     Attributes:
-        name: Of the group.
-        guide: What it asks and expects.
-        quantity: What it varies with its unit, where that is a number; else empty.
-        log: Whether that is spread over orders of magnitude.
-        members: Those that were tested, by what varies.
-        missing: Names of those that were not, with what they lack where they have a run.
+        name: Name of the group.
+        guide: Its question and expectation.
+        quantity: Varied quantity with its unit, if it is a number; otherwise empty.
+        log: Whether the quantity spans orders of magnitude.
+        members: Tested runs, ordered by the varied quantity.
+        missing: Names of untested experiments, with what is lacking if they have a run.
         curves: Validations of each run: steps and exact accuracies.
-        against_baseline: Every other run against the baseline's of the same seed.
-        ends: The smallest against the largest of one seed, where a number varies; None where they cannot be compared.
-        trend: The curve over what varies; None where that is not a number.
-        depths: What each test gives after 1, 2, ... supervision steps, by run: rows of `DEPTH_SQL`.
-        claims: What its guides claim.
-        paired: Pairs of runs on the same puzzles, by their names, the second's advantage counted: those compared, and
-            those that a claim is about.
+        against_baseline: Every other run compared with the baseline of the same seed.
+        ends: The smallest compared with the largest value, for one seed; None if they cannot be compared.
+        trend: Curve over the varied quantity; None if it is not a number.
+        depths: Results of each test after 1, 2, ... supervision steps, by run: rows of `DEPTH_SQL`.
+        claims: Claims of its guide.
+        paired: Results of pairs of runs on the same puzzles, by their names, counting the second's advantage: the
+            compared pairs, and those that a claim is about.
     """
 
     name: str
@@ -165,11 +165,11 @@ class Group:
 
     @property
     def evaluations(self) -> list[str]:
-        """Ids of its tests, each once, in the order of the members."""
+        """Ids of its tests without duplicates, in the order of the members."""
         return list(dict.fromkeys(member.evaluation for member in self.members))
 
     def names(self) -> dict[str, str]:
-        """What each run is called in a legend."""
+        """Return the label of each run for a legend."""
         seeds = len({member.seed for member in self.members}) > 1
         labels = self.labels()
         return {
@@ -178,13 +178,13 @@ class Group:
         }
 
     def labels(self) -> dict[str, str]:
-        """What each experiment is called where there is little room: what varies, if that is short for all."""
+        """Return a short label of each experiment: the varied value if it is short for all, else the name."""
         short = all(0 < len(member.varies) <= LABEL for member in self.members)
         return {member.experiment: member.varies if short else member.experiment for member in self.members}
 
 
 def shown_before(groups: Sequence[Group]) -> dict[str, str]:
-    """Groups of which one run alone is known, and that one shown by an earlier group: the names of both."""
+    """Return groups with a single known run that an earlier group already shows, with the name of that group."""
     found: dict[str, str] = {}
     first: dict[str, str] = {}
     for group in groups:

@@ -1,4 +1,4 @@
-"""A report of runs by their names: with other options, imported, or of experiments of one's own."""
+"""Report of runs chosen by name: with other options, imported, or of the user's own experiments."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ ORDER BY r.experiment, r.run"""
 
 
 def runs_named(layout: Layout, patterns: Sequence[str], setting: Setting | None = None) -> list[str]:
-    """Runs whose name or experiment fits one of the patterns, also those of which results alone are there.
+    """Return the runs whose name or experiment matches a pattern, including runs that only have results.
 
     Args:
         layout: The root.
         patterns: Names or globs of runs or experiments.
-        setting: Only runs at this scale and data, but for those that are named themselves.
+        setting: Only runs at this scale and data; exact names of runs ignore it.
 
     Raises:
-        EvalError: A pattern fits none.
+        EvalError: A pattern matches nothing.
     """
     rows = rows_of(layout, NAMES_SQL, [], [])
     found: list[str] = []
@@ -73,7 +73,7 @@ def runs_named(layout: Layout, patterns: Sequence[str], setting: Setting | None 
 
 
 def gather_runs(layout: Layout, runs: Sequence[str]) -> tuple[list[Group], list[str]]:
-    """What came of runs as one group, and a line for each thing that could not be read.
+    """Return runs as one group, and a line for each thing that could not be read.
 
     Raises:
         EvalError: None of them has a test of all rows.

@@ -51,15 +51,15 @@ def study_page(
     problems: Sequence[str] = (),
     further: Mapping[str, Sequence[Block]] | None = None,
 ) -> Page:
-    """The report of groups of experiments.
+    """Return the report on groups of experiments.
 
     Args:
         groups: From `gather`.
-        setting: Scale and data; None of runs that are named themselves.
-        command: What writes this report.
-        versions: Of what trained the runs.
-        problems: What the report is without, a line each.
-        further: Blocks for the end of each group, by its name; under the empty name those of the whole report.
+        setting: Scale and data; None for runs chosen by name.
+        command: Command that writes this report.
+        versions: Versions that trained the runs.
+        problems: Lines on what is missing from the report.
+        further: Blocks for the end of each group, by its name; the empty name is for the end of the report.
     """
     further = further or {}
     missing = [name for group in groups for name in group.missing]
@@ -97,13 +97,13 @@ def study_page(
 def further_blocks(
     layout: Layout, groups: Sequence[Group], setting: Setting | None, problems: list[str]
 ) -> dict[str, list[Block]]:
-    """Figures of each group by its name, and under the empty name the sections of the whole report.
+    """Return the figures of each group by its name; the empty name has the sections of the whole report.
 
     Args:
         layout: The root.
         groups: From `gather`.
-        setting: Scale and data; None of runs that are named themselves, for which there is no Pareto front.
-        problems: What the report is without, to which this adds.
+        setting: Scale and data; None for runs chosen by name, which get no Pareto front.
+        problems: List of what is missing from the report, extended here.
     """
     shown = shown_before(groups)
     found: dict[str, list[Block]] = {
@@ -245,7 +245,7 @@ def _or_dash(value: float | None, said: Callable[[float], str]) -> str:
 
 
 def _figures(group: Group, setting: Setting | None) -> list[Block]:
-    """Tests, training, and accuracy by step, of those that are known."""
+    """Return the figures of tests, training, and accuracy by step, where known."""
     named = sorted({member.experiment for member in group.members})
     runs = sorted({member.run for member in group.members})
     tests = Query(
@@ -297,7 +297,7 @@ DIFFERENT_TESTS = "the runs are tested on different puzzles"
 
 
 def findings(group: Group) -> list[str]:
-    """What the numbers of a group say, a sentence each."""
+    """Return the findings from the numbers of a group, a sentence each."""
     order = in_order(group)
     best = best_of(group)
     comparable = _one_test(group)
@@ -335,12 +335,12 @@ def findings(group: Group) -> list[str]:
 
 
 def _one_test(group: Group) -> bool:
-    """Whether all runs are tested on the same puzzles; a mixture and its controls are not."""
+    """Return whether all runs are tested on the same puzzles; a mixture and its controls are not."""
     return len({member.split_digest for member in group.members}) == 1
 
 
 def _best(best: Sequence[Sequence[Member]]) -> str:
-    """The experiment with the highest accuracy, or those that tie."""
+    """Return the experiment with the highest accuracy, or those that tie, as text."""
     names = _and([_name_of(members) for members in best])
     return f"{names}{' tie' if len(best) > 1 else ''}: {accuracy_of(best[0])}"
 
@@ -350,7 +350,7 @@ def _and(names: Sequence[str]) -> str:
 
 
 def _name_of(members: Sequence[Member]) -> str:
-    """An experiment, with the seed where it is of one other than the first."""
+    """Return the name of an experiment, with the seed if its only run does not have the first seed."""
     return _name(members[0]) if len(members) == 1 else members[0].varies or members[0].experiment
 
 

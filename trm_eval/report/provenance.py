@@ -35,7 +35,7 @@ DIGITS = 12
 
 
 def provenance_blocks(layout: Layout, groups: Sequence[Group], problems: list[str]) -> list[Block]:
-    """The section of a report that says what its numbers were made of."""
+    """Return the section of a report on the sources of its numbers."""
     runs = sorted({member.run for group in groups for member in group.members})
     evaluations = sorted({evaluation for group in groups for evaluation in group.evaluations})
     tested = ask(layout, "runs and their tests", RUNS_SQL, [evaluations], problems)
@@ -80,10 +80,10 @@ def _dataset_table(layout: Layout, rows: list[dict[str, Any]]) -> Table:
 
 
 def _mixture_here(layout: Layout, names: str) -> dict[str, Any]:
-    """The digest of a mixture over those of its datasets under this root; None where one is missing."""
+    """Return the digest of a mixture over its datasets under this root; None if one is missing."""
     try:
         found = [find_manifest(layout, name) for name in names.split("+")]
-    except DataError:  # the catalog's line says what is wrong with it
+    except DataError:  # the catalog reports the problem
         return {"digest_here": None}
     digests = [manifest.content_digest for manifest in found if manifest is not None]
     return {"digest_here": digest_of_all(digests) if len(digests) == len(found) else None}
@@ -96,10 +96,10 @@ def _here(row: dict[str, Any]) -> str:
 
 
 def build_command_of(layout: Layout, dataset: str) -> str:
-    """What builds a dataset; empty where that is not known."""
+    """Return the command that builds a dataset; empty if unknown."""
     try:
         return build_command(dataset, find_manifest(layout, dataset))
-    except DataError:  # the catalog's line says what is wrong with it
+    except DataError:  # the catalog reports the problem
         return ""
 
 
@@ -135,7 +135,7 @@ def _run_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def _differences(group: Group, configs: dict[str, str]) -> list[Block]:
-    """What the configurations of a group's runs do not share."""
+    """Return the differences between the configurations of a group's runs."""
     runs = list(dict.fromkeys(member.run for member in group.members))
     if len(runs) < 2:
         return []

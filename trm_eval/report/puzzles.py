@@ -19,9 +19,9 @@ SHOWN: dict[Which, int] = {"right": 2, "wrong": 2}
 
 
 def puzzle_blocks(layout: Layout, groups: Sequence[Group]) -> list[Block]:
-    """Puzzles of the best run on each set of test puzzles; where they cannot be drawn, why.
+    """Return puzzles of the best run on each set of test puzzles; if they cannot be drawn, the reason.
 
-    What is missing (a dataset, a checkpoint) is said and nothing else suffers: a report is of numbers first.
+    A missing dataset or checkpoint is only reported, because the numbers of the report do not need it.
     """
     best: dict[str, Member] = {}
     for member in (member for group in groups for member in group.members):
@@ -76,7 +76,7 @@ def _drawn(puzzle: Answered, name: str) -> Drawings:
 
 
 def _animated(layout: Layout, member: Member, name: str) -> list[Block]:
-    """The puzzle that took a run most steps of those it solved, or else its first, answered again step by step."""
+    """Return the solved puzzle that took a run the most steps, else its first puzzle, answered again step by step."""
     from trm_eval.solver import load
 
     for which in ("longest", "any"):

@@ -59,10 +59,10 @@ GROUP BY a.evaluation, b.evaluation"""
 
 
 def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> tuple[list[Group], list[str]]:
-    """What came of experiments at one scale and data, by group; groups without any result are left out.
+    """Return the results of experiments at one scale and data, by group; groups without results are left out.
 
     Returns:
-        The groups, and a line for each thing that could not be read and that they are without.
+        The groups, and a line for each thing that could not be read.
 
     Args:
         layout: The root.
@@ -102,7 +102,7 @@ def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> tup
 
 
 def _lacks(layout: Layout, names: Sequence[str], setting: Setting, problems: list[str]) -> dict[str, str]:
-    """What experiments without a whole test have instead, and the command that helps; none of those without a run."""
+    """Return what experiments without a complete test have instead, with a command that helps, by name."""
     found: dict[str, str] = {}
     rows = rows_of(layout, LACKS_SQL, [setting.scale, setting.data, list(names)], problems) if names else []
     for name, run, state, limit in rows:
@@ -168,12 +168,12 @@ def _group(
 
 
 def _axis(quantity: Quantity) -> str:
-    """A quantity with its unit, said once."""
+    """Return the name of a quantity with its unit, without repeating the unit."""
     return quantity.name if quantity.name.endswith(quantity.unit) else f"{quantity.name} ({quantity.unit})"
 
 
 def _claimed(claims: Sequence[Claim], members: Sequence[Member]) -> list[tuple[Member, Member]]:
-    """The runs of one seed that claims are about, pair by pair."""
+    """Return the pairs of runs with the same seed that claims are about."""
     return [
         (a, b)
         for claim in claims
@@ -185,13 +185,13 @@ def _claimed(claims: Sequence[Claim], members: Sequence[Member]) -> list[tuple[M
 
 
 def _trend(members: Sequence[Member]) -> Trend:
-    """The curve over the values of the members, each run once."""
+    """Fit the curve over the values of the members, each run once."""
     runs = {member.run: member for member in members if member.value is not None}
     return trend_of([m.value or 0.0 for m in runs.values()], [m.exact_accuracy for m in runs.values()])
 
 
 def _ends(members: Sequence[Member]) -> tuple[Member, Member] | None:
-    """The runs of the smallest and of the largest value, of the first seed that both have."""
+    """Return the runs with the smallest and the largest value, for the first seed that both have."""
     values = [member.value for member in members if member.value is not None]
     if not values or min(values) == max(values):
         return None
@@ -218,7 +218,7 @@ def _members(
 def curves_of(
     layout: Layout, runs: list[str], problems: list[str]
 ) -> dict[str, tuple[list[int], list[float]]]:
-    """Validations of runs: steps and exact accuracies."""
+    """Return the validations of runs: steps and exact accuracies."""
     found: dict[str, tuple[list[int], list[float]]] = {}
     for run, step, exact in rows_of(layout, CURVES_SQL, [runs], problems):
         steps, shares = found.setdefault(run, ([], []))
@@ -228,7 +228,7 @@ def curves_of(
 
 
 def depths_of(layout: Layout, evaluations: list[str], problems: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """What tests give after 1, 2, ... supervision steps, by run: rows of `DEPTH_SQL`."""
+    """Return the results of tests after 1, 2, ... supervision steps, by run: rows of `DEPTH_SQL`."""
     names = ("evaluation", "run", "depth", "exact_accuracy", "exact_low", "exact_high", "halted_count")
     found: dict[str, list[dict[str, Any]]] = {}
     for row in rows_of(layout, DEPTH_SQL, [evaluations], problems):
@@ -239,7 +239,7 @@ def depths_of(layout: Layout, evaluations: list[str], problems: list[str]) -> di
 def _pair(
     layout: Layout, pairs: Sequence[tuple[Member, Member]], problems: list[str]
 ) -> dict[tuple[str, str], Paired]:
-    """Runs on the same puzzles, each pair both ways; pairs on other puzzles, or with rows missing, are left out."""
+    """Compare runs on the same puzzles, in both directions; leave out other pairs and those with missing rows."""
     wanted: dict[frozenset[str], tuple[Member, Member]] = {}
     for pair in pairs:
         if pair[0].split_digest == pair[1].split_digest and pair[0].run != pair[1].run:
@@ -258,7 +258,7 @@ def _pair(
 def _compare(
     pairs: Sequence[tuple[Member, Member]], paired: dict[tuple[str, str], Paired]
 ) -> dict[tuple[str, str], Comparison]:
-    """The comparisons that a report shows, each once, their p-values corrected for one another."""
+    """Return the comparisons of a report, with p-values corrected for the number of comparisons."""
     unique = {frozenset(_key(pair)): pair for pair in pairs[::-1] if _key(pair) in paired}
     p_values = holm([paired[_key(pair)].p_value for pair in unique.values()])
     corrected = dict(zip(unique, p_values, strict=True))
@@ -272,7 +272,7 @@ def _compare(
 def rows_of(
     layout: Layout, sql: str, parameters: Sequence[object], problems: list[str]
 ) -> list[tuple[Any, ...]]:
-    """The rows of a query; what it was without is added to the problems, once."""
+    """Return the rows of a query; what could not be read is added to the problems, without repeats."""
     found = query_results(layout, sql, parameters)
     problems += [problem for problem in found.problems if problem not in problems]
     return found.rows

@@ -1,7 +1,7 @@
 """Verdicts on the claims of a guide: as expected, not as expected, or cannot be told, with reasons.
 
-A difference of two runs has an interval over the puzzles of the test; that of two experiments with seeds in common one
-over seeds. Intervals are 95%, and are not corrected for the number of claims.
+The difference of two runs has an interval over the puzzles of the test; that of two experiments with common seeds has
+an interval over seeds. Intervals are 95%, and are not corrected for the number of claims.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ Outcome = Literal["as expected", "not as expected", "cannot be told"]
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim, held against the numbers.
+    """A claim checked against the numbers.
 
     Attributes:
-        claim: What is claimed.
-        outcome: Whether it is so.
-        found: The numbers, or why there are none.
-        one_seed: Whether they are of one seed alone.
+        claim: The claim.
+        outcome: Whether it holds.
+        found: The numbers, or the reason why there are none.
+        one_seed: Whether the numbers are from a single seed.
         failed: Whether one of the runs solves no puzzle at all.
     """
 
@@ -41,7 +41,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class _Known:
-    """A difference with its interval, in points; that is over puzzles where there is one seed, else over seeds."""
+    """A difference with its interval (points): over puzzles for one seed, otherwise over seeds."""
 
     value: float
     low: float
@@ -54,12 +54,12 @@ class _Known:
 
 
 def judge(group: Group) -> list[Judged]:
-    """Every claim of a group's guides."""
+    """Judge every claim of a group."""
     return [_judge(claim, group) for claim in group.claims]
 
 
 def outcome_of(judged: Sequence[Judged]) -> Outcome:
-    """The verdict over all claims; one failed claim is enough."""
+    """Return the verdict over all claims; one failed claim is enough."""
     outcomes = {each.outcome for each in judged}
     if "not as expected" in outcomes:
         return "not as expected"
@@ -67,7 +67,7 @@ def outcome_of(judged: Sequence[Judged]) -> Outcome:
 
 
 def verdict(judged: Sequence[Judged]) -> str:
-    """The verdict in a few words, with the reason where it is no plain one, and what one seed leaves open."""
+    """Return the verdict in a few words, with reasons, and a note if it rests on one seed."""
     if not judged:
         return "cannot be told: the guide claims nothing that exact accuracies alone could bear out."
     outcome = outcome_of(judged)
@@ -102,24 +102,24 @@ _ALONE: dict[Outcome, str] = {
 
 
 def in_order(group: Group) -> list[list[Member]]:
-    """The runs of each experiment, the best experiment first: by the mean over its seeds."""
+    """Return the runs of each experiment, ordered by mean accuracy over seeds, the best first."""
     return sorted(_by_experiment(group).values(), key=lambda members: -_mean(members))
 
 
 def best_of(group: Group) -> list[list[Member]]:
-    """The runs of the experiment with the highest accuracy; of several experiments where these have the same one."""
+    """Return the runs of the experiment with the highest accuracy, or of several if they tie."""
     order = in_order(group)
     return [members for members in order if _mean(members) == _mean(order[0])]
 
 
 def accuracy_of(members: Sequence[Member]) -> str:
-    """The accuracy of an experiment with its interval: over seeds where there are several, else over puzzles."""
+    """Return the accuracy of an experiment with its interval: over seeds if there are several, else over puzzles."""
     exact, low, high, over = _accuracy(members)
     return f"{exact:.1f}% ({low:.1f} to {high:.1f}{'' if len(members) == 1 else f' over {over}'})"
 
 
 def ends_over_seeds(group: Group) -> tuple[list[Member], list[Member], str] | None:
-    """The runs of the smallest and the largest value, and how they differ over seeds; None where one has one seed."""
+    """Return the runs of the smallest and largest value, and their difference over seeds; None if either has one."""
     known = {name: members for name, members in _by_experiment(group).items() if members[0].value is not None}
     if len(known) < 2:
         return None
@@ -141,7 +141,7 @@ def _mean(members: Sequence[Member]) -> float:
 
 
 def over_seeds(group: Group) -> list[str]:
-    """What is known of other seeds, a sentence each."""
+    """Return what is known about other seeds, a sentence each."""
     by_experiment, labels = _by_experiment(group), group.labels()
     lines: list[str] = []
     for name, members in by_experiment.items():
@@ -162,7 +162,7 @@ def over_seeds(group: Group) -> list[str]:
 
 
 def _percent_over_seeds(members: Sequence[Member]) -> AcrossSeeds:
-    """The mean accuracy over seeds; its interval, of a t distribution, ends where accuracies do."""
+    """Return the mean accuracy over seeds with a t interval, clipped to 0 to 100%."""
     found = across_seeds(_frame(members), "exact")
     return replace(found, low=max(0.0, found.low), high=min(100.0, found.high))
 
@@ -210,8 +210,8 @@ def _judge_reached(claim: Reaches, members: Sequence[Member]) -> Judged:
 
 
 def _accuracy(members: Sequence[Member]) -> tuple[float, float, float, str]:
-    """Accuracy and its interval in percent, and over what that is: over puzzles of one seed, and of several that are
-    all the same, which have no spread; else over seeds."""
+    """Return accuracy and interval in percent, and what the interval is over: seeds, or puzzles if there is one seed
+    or all seeds have the same accuracy, hence no spread."""
     if len({member.exact_accuracy for member in members}) == 1:
         exact = 100 * members[0].exact_accuracy
         low, high = min(m.exact_low for m in members), max(m.exact_high for m in members)
@@ -222,7 +222,7 @@ def _accuracy(members: Sequence[Member]) -> tuple[float, float, float, str]:
 
 
 def _difference(a: Sequence[Member], b: Sequence[Member], group: Group) -> _Known | str:
-    """How much more the second solves than the first, or why that cannot be said."""
+    """Return how much more the second solves than the first, or why that is unknown."""
     seeds = sorted({member.seed for member in a} & {member.seed for member in b})
     if not seeds:
         return "they have no seed in common"
@@ -250,7 +250,7 @@ def _difference(a: Sequence[Member], b: Sequence[Member], group: Group) -> _Know
 def _hold(
     claim: Better | Alike | NoWorse, known: _Known, a: Sequence[Member], b: Sequence[Member]
 ) -> tuple[Outcome, str]:
-    """Whether a claim about a difference holds, and what else decides."""
+    """Return whether a claim about a difference holds, and what else decided it."""
     if isinstance(claim, Better):
         if known.high < 0:
             return "not as expected", ""

@@ -1,6 +1,6 @@
-"""Writes a report: a folder with `index.html`, `report.md` and files for each figure and table, or one of both pages.
+"""Writes a report: a folder with `index.html`, `report.md` and a file per figure and table, or one of the two pages.
 
-A page that is written alone has its figures and tables in a folder of its own name beside it.
+If only one page is written, its figures and tables are in a folder of the same name next to it.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ SHORT = 28
 
 
 def write_report(page: Page, out: Path, *, png: bool = True) -> list[Path]:
-    """Write a report, every file whole or not at all; returns them, the one to open first.
+    """Write a report, each file atomically; return the files, the one to open first comes first.
 
     Args:
-        page: What to write.
-        out: A folder, or a file that ends in .md or .html.
-        png: Write figures and drawings as PNG too.
+        page: Report to write.
+        out: Folder, or a file that ends in .md or .html.
+        png: Also write figures and drawings as PNG.
     """
     alone = out.suffix in (".md", ".html")
     if out.is_file() and not alone:
@@ -56,15 +56,15 @@ def write_report(page: Page, out: Path, *, png: bool = True) -> list[Path]:
 
 
 def to_html(page: Page, written: Collection[str] = (), folder: str = "") -> str:
-    """A page as one HTML file that needs no network: figures inside, tables that sort, readable in light and dark.
+    """Return a page as one HTML file that works offline: embedded figures, sortable tables, light and dark mode.
 
-    Without its script all of it can be read: tables are in their first order, and what moves is drawn frame by frame
-    too.
+    It is readable without its script: tables are then in their first order, and animations are also drawn frame by
+    frame.
 
     Args:
-        page: What to write.
-        written: Names of the files beside it, which it links to.
-        folder: Of those files, as links name it; empty for the page's own.
+        page: Report to write.
+        written: Names of the files next to it, for links.
+        folder: Folder of those files in links; empty for the page's own folder.
     """
     return render(
         "trm_eval",
@@ -86,7 +86,7 @@ def to_html(page: Page, written: Collection[str] = (), folder: str = "") -> str:
 
 
 def to_markdown(page: Page, written: Collection[str], folder: str = "") -> str:
-    """A page as Markdown, with its figures and tables as files beside it; see `to_html`."""
+    """Return a page as Markdown, with its figures and tables as separate files; see `to_html`."""
     return render(
         "trm_eval",
         "report.md",
@@ -112,7 +112,7 @@ def _cell_class(text: str) -> str:
 
 
 def _inline(picture: Picture) -> Markup:
-    """An SVG file as a part of a page: no XML head, ids of its own, since ids are the page's, and the page's ink."""
+    """Return an SVG file for embedding in a page: no XML header, unique ids, and the page's colours."""
     text = picture.drawn.svg.decode("utf-8")
     text = text[text.index("<svg") :]
     for colour, own in ((INK, "var(--ink)"), (GRID, "var(--line)"), (PAPER, "var(--paper)")):
@@ -124,13 +124,13 @@ def _inline(picture: Picture) -> Markup:
 
 
 def _fenced(sql: str) -> str:
-    """SQL as a block of code, whatever backquotes are in it."""
+    """Return SQL as a fenced code block, even if it contains backquotes."""
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", sql)), default=0))
     return f"{fence}sql\n{sql}\n{fence}"
 
 
 def _files_of(block: Block, *, png: bool) -> dict[str, bytes]:
-    """The files that a block has beside the page, by name."""
+    """Return the files of a block, by name."""
     match block:
         case Table():
             return {block.file: block.csv()}

@@ -1,1 +1,1 @@
-"""Answering rows: their choice, the ways to answer them, and the choice among samples."""
+"""Answers rows: selection of rows, ways to answer them, and selection among samples."""

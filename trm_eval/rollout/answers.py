@@ -1,4 +1,4 @@
-"""Ways to answer rows: a fixed number of steps, several samples, or until each row halts."""
+"""Ways to answer rows: with a fixed number of steps, with several samples, or until each row halts."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from trm_train.training.validate import Evaluate, evaluate_split
 def answer_fixed(
     program: Evaluate, weights: Any, reader: RowReader, rows: NDArray[np.int64], mesh: Mesh
 ) -> Iterator[Inferred]:
-    """Answers of rows in order, a batch at a time, with what is wrong after every supervision step.
+    """Answer rows in order, batch by batch, and count wrong cells after every supervision step.
 
     Args:
-        program: A compiled evaluation step that says so (`by_step`).
-        weights: What to evaluate.
-        reader: The split.
-        rows: Which rows.
-        mesh: Devices the batches are spread over.
+        program: Compiled evaluation step, made with `by_step`.
+        weights: Weights to evaluate.
+        reader: Reader of the split.
+        rows: Row numbers.
+        mesh: Mesh that the batches are spread over.
     """
     for evaluated in evaluate_split(program, weights, reader, mesh, rows):
         outputs, count = evaluated.outputs, len(evaluated.rows)
@@ -59,17 +59,17 @@ def answer_sampled(
     selection: Selection,
     depths: tuple[int, ...] = (),
 ) -> Iterator[Inferred]:
-    """Chosen answers of rows in order, a batch at a time.
+    """Answer rows in order with several samples, batch by batch, and choose one sample per row.
 
     Args:
-        program: A compiled step of `trm_train.step.sample`.
-        weights: What to evaluate.
-        reader: The split.
-        rows: Which rows.
-        mesh: Devices the batches are spread over.
-        supervision_steps: That each sample is given.
-        selection: How one of the samples is chosen.
-        depths: Supervision steps after which they are scored too; the program has them.
+        program: Compiled step of `trm_train.step.sample`.
+        weights: Weights to evaluate.
+        reader: Reader of the split.
+        rows: Row numbers.
+        mesh: Mesh that the batches are spread over.
+        supervision_steps: Number of supervision steps per sample.
+        selection: Rule that chooses one sample.
+        depths: Supervision steps at which samples are also scored, as in the program.
     """
     for evaluated in evaluate_split(program, weights, reader, mesh, rows):
         count = len(evaluated.rows)
@@ -103,7 +103,7 @@ def answer_sampled(
 
 
 def _lawful(reader: RowReader, rows: NDArray[np.int64], tokens: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Whether each of K answers [K, n, S] satisfies the rules of its puzzle, bool [K, n]."""
+    """Return whether each of K answers [K, n, S] satisfies the rules of its puzzle, bool [K, n]."""
     manifest, inputs = reader.dataset.manifest, reader.dataset.read(rows)["inputs"].astype(np.uint8)
     kind = load_kind(manifest.kind)
     found = [kind.satisfies(manifest.spec, inputs, answers) for answers in tokens]
@@ -119,7 +119,7 @@ def _of_course(
     reader: RowReader,
     rows: NDArray[np.int64],
 ) -> dict[str, Any]:
-    """What `Sampled` says of the steps before the last."""
+    """Return the fields of `Sampled` on the steps before the last."""
     if course is None:
         return {}
     count = len(rows)
@@ -152,18 +152,18 @@ def answer_halting(
     *,
     slots: int,
 ) -> Iterator[Inferred]:
-    """Answers of rows in order, as soon as all before them have halted.
+    """Answer rows, and yield them in order, as soon as all earlier rows have halted.
 
-    Every process knows which slot has which row, and reads those of its own slots.
+    Every process knows the row of each slot, and reads only the rows of its own slots.
 
     Args:
-        program: A compiled step of `trm_train.step.halting`; it is called with weights, carry and batch.
-        weights: What to evaluate.
-        carry: Of slots that have all halted.
-        reader: The split.
-        rows: Which rows.
-        mesh: Devices the slots are spread over.
-        slots: Rows thought about at a time.
+        program: Compiled step of `trm_train.step.halting`, called with weights, carry and batch.
+        weights: Weights to evaluate.
+        carry: Carry whose slots have all halted.
+        reader: Reader of the split.
+        rows: Row numbers.
+        mesh: Mesh that the slots are spread over.
+        slots: Number of rows computed at a time.
     """
     placed, gather, (part, parts) = batch_sharding(mesh), make_gather(mesh), data_part(mesh)
     local = slots // parts
@@ -210,7 +210,7 @@ def answer_halting(
 
 
 class _Waiting:
-    """Answers that came before those of earlier rows; few, since no row takes longer than the most steps."""
+    """Answers that wait for earlier rows; few, because no row takes more than the maximum number of steps."""
 
     def __init__(self, count: int) -> None:
         self._count, self._first = count, 0
@@ -219,7 +219,7 @@ class _Waiting:
         self._answers: Answers | None = None
 
     def add(self, places: NDArray[np.int64], steps: NDArray[np.int32], answers: Answers) -> None:
-        """Take answers of the rows at these places."""
+        """Add answers for the rows at these positions."""
         if self._answers is None:
             self._answers = answers
         else:
@@ -228,7 +228,7 @@ class _Waiting:
         self._steps = np.concatenate([self._steps, steps])
 
     def ready(self) -> Iterator[tuple[int, int, NDArray[np.int32], Answers]]:
-        """The answers that follow on those given out, in order: place of the first, count, steps and answers."""
+        """Yield the next answers in order: position of the first, count, steps and answers."""
         if self._answers is None or not len(self._places):
             return
         order = np.argsort(self._places)

@@ -19,9 +19,9 @@ Identifiers = Literal["own", "blank", "random"]
 
 
 def choose_rows(count: int, limit: int, seed: int | None) -> NDArray[np.int64]:
-    """Rows of a split of `count`, in order: all, the first `limit` of them, or as many drawn by a seed.
+    """Return row numbers of a split, in order: all, the first `limit`, or `limit` rows drawn by a seed.
 
-    A larger draw of the same seed holds the smaller one.
+    A larger draw with the same seed contains the smaller one.
     """
     if not limit or limit >= count:
         return np.arange(count, dtype=np.int64)
@@ -32,16 +32,16 @@ def choose_rows(count: int, limit: int, seed: int | None) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class RowReader:
-    """A split whose batches say which row is which (`row`, int32 [n]), under its own puzzle identifiers or others.
+    """Reader of a split whose batches include row numbers (`row`, int32 [n]), with its own or other identifiers.
 
-    Batches are in the encoding of the network: where it learned a mixture, padded and moved to the dataset's place.
+    Batches are in the encoding of the network; for a mixture, they are padded and shifted by the dataset's offsets.
 
     Attributes:
-        dataset: The split.
-        identifiers: `own`; `blank`, identifier 0 everywhere; or `random`, one of the others for each row.
-        num_identifiers: Identifiers that the rows may have, the blank one included.
-        component: Where the dataset is in the mixture that the network learned; None where it learned one dataset.
-        sequence_length: Cells of the mixture's rows.
+        dataset: Split to read.
+        identifiers: `own`; `blank`, identifier 0 for all; or `random`, a random identifier for each row.
+        num_identifiers: Number of possible identifiers, the blank one included.
+        component: The dataset's component in the mixture that the network learned; None if it learned one dataset.
+        sequence_length: Number of cells in the mixture's rows.
     """
 
     dataset: Dataset
@@ -54,7 +54,7 @@ class RowReader:
         return len(self.dataset)
 
     def read(self, rows: NDArray[np.int64]) -> Batch:
-        """Rows of these numbers as a batch."""
+        """Read the rows with these numbers as a batch."""
         batch = {**self.dataset.read(rows), "row": rows.astype(np.int32)}
         if self.identifiers == "blank":
             batch["puzzle_identifiers"] = np.zeros(len(rows), np.int32)
@@ -63,16 +63,16 @@ class RowReader:
         return batch if self.component is None else self.component.encode(batch, self.sequence_length)
 
     def decode(self, tokens: NDArray[np.integer]) -> NDArray[np.uint8]:
-        """What the network says in its cells [..., S] as tokens of the dataset's own cells."""
+        """Convert the network's tokens [..., S] to the dataset's own tokens and cells."""
         return tokens.astype(np.uint8) if self.component is None else self.component.decode(tokens)
 
     @cached_property
     def _random(self) -> NDArray[np.int32]:
-        """An identifier for every row, always the same."""
+        """A random identifier for every row, always the same."""
         return np.random.default_rng(0).integers(1, self.num_identifiers, len(self.dataset), np.int32)
 
     def shapes(self, size: int, placed: jax.sharding.Sharding) -> dict[str, jax.ShapeDtypeStruct]:
-        """Shapes, types and layout of a batch of this many rows, with its `weight`."""
+        """Return shapes, types and shardings of a batch of this size, with its `weight`."""
         some = {**self.read(np.zeros(1, np.int64)), "weight": np.ones(1, bool)}
         return {
             name: jax.ShapeDtypeStruct((size, *values.shape[1:]), values.dtype, sharding=placed)
@@ -82,16 +82,16 @@ class RowReader:
 
 @dataclass(frozen=True)
 class Sampled:
-    """What several samples a row add, of K samples and n rows.
+    """Additional results of sampling, for K samples and n rows.
 
     Attributes:
-        chosen: Number of the sample that answers, from 0, int32 [n].
+        chosen: Number of the chosen sample, from 0, int32 [n].
         oracle: Whether any sample is exact, bool [n].
-        exact_by_samples: Rows whose answer, chosen among the first 1, 2, ... K samples, is exact, int64 [K].
-        oracle_by_samples: Rows of which one of the first 1, 2, ... K samples is exact, int64 [K].
-        scaling: The last two after each of D numbers of steps, int64 [D, K] each; None where not asked for.
-        course: Right answers (of rows and samples) after every step, those that were right at some step so far, and
-            those of them that are no longer, int64 [steps] each; None where not asked for.
+        exact_by_samples: Number of rows whose answer, chosen among the first 1, 2, ... K samples, is exact, int64 [K].
+        oracle_by_samples: Number of rows with an exact answer among the first 1, 2, ... K samples, int64 [K].
+        scaling: The previous two after each of D numbers of steps, int64 [D, K] each; None if not requested.
+        course: Number of answers (of rows and samples) that are correct after every step, were correct at some step so
+            far, and of these are not any more, int64 [steps] each; None if not requested.
     """
 
     chosen: NDArray[np.int32]
@@ -103,7 +103,7 @@ class Sampled:
 
 
 def retention(right: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Of answers that are right after each step, bool [steps, ...]: right now, right so far, right before and not now.
+    """Return counts for answers that are correct after each step, bool [steps, ...]: now, so far, and lost again.
 
     Each is int64 [steps].
     """
@@ -114,20 +114,20 @@ def retention(right: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.i
 
 @dataclass(frozen=True)
 class Inferred:
-    """Predictions for some rows of a split, n of S cells.
+    """Predictions for n rows of a split, with S cells.
 
     Attributes:
-        rows: Of the split, in order, int64 [n].
+        rows: Row numbers in the split, in order, int64 [n].
         predictions: Tokens, uint8 [n, S].
-        q_halt_logits: After the last supervision step, float32 [n].
-        halt_steps: First supervision step with a halting logit above 0, int32 [n]; 0 where there is none.
-        steps: Supervision steps spent on the answer, int32 [n].
-        wrong_by_step: Labelled cells that are wrong after every supervision step, int32 [steps, n]; None where rows
-            are not all given the same steps, or are answered several times.
+        q_halt_logits: Halting logits after the last supervision step, float32 [n].
+        halt_steps: First supervision step with a halting logit above 0, int32 [n]; 0 if none.
+        steps: Number of supervision steps spent on the answer, int32 [n].
+        wrong_by_step: Number of wrong labelled cells after every supervision step, int32 [steps, n]; None if rows have
+            different numbers of steps or several samples.
         metrics: Sums over the rows, as `trm_train.metrics.sums` defines them.
-        seconds: Wall-clock time they took.
-        spent: Supervision steps that the rows were thought about in all, samples included.
-        sampled: What samples add; None without.
+        seconds: Wall-clock time for these rows (s).
+        spent: Total number of supervision steps for these rows, samples included.
+        sampled: Additional results of sampling; None without sampling.
     """
 
     rows: NDArray[np.int64]
@@ -143,7 +143,7 @@ class Inferred:
 
 
 def metrics_of(answers: Answers) -> dict[str, float]:
-    """Sums over the rows of answers, those with labels."""
+    """Return metric sums over the rows with labels."""
     labelled, right = answers.labelled_cells > 0, answers.wrong_cells == 0
     return {
         "count": int(labelled.sum()),

@@ -1,6 +1,6 @@
-"""Choice among samples: pure functions of the samples, without labels.
+"""Selection among samples: pure functions of the samples, without labels.
 
-Ties go to the earlier sample, so the choice among the first k samples never depends on those after them.
+Ties go to the earlier sample, so the choice among the first k samples never depends on later ones.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ def choices(
     residuals: NDArray[np.float32] | None = None,
     lawful: NDArray[np.bool_] | None = None,
 ) -> NDArray[np.int32]:
-    """The sample chosen among the first 1, 2, ... K of every row, int32 [K, n]; its last row is the choice among all.
+    """Return the sample chosen among the first 1, 2, ... K, int32 [K, n]; the last row is the choice among all.
 
     Args:
-        selection: `halt_logit`, the sample surest of its answer; `mode`, the answer that most samples give (of equally
-            many, the one with the surest sample); `first_halt`, the sample that would have halted first (of equals, and
-            where none would, the surest); `residual`, the one whose answer state changed least in the last step;
-            `rules`, an answer that satisfies the puzzle's own rules (of several, and where none does, the surest).
+        selection: `halt_logit`, the most confident sample; `mode`, the most frequent answer (tie: the one with the most
+            confident sample); `first_halt`, the sample that would halt first (tie, or if none halts: the most
+            confident); `residual`, the one whose answer state changed least in the last step; `rules`, an answer that
+            satisfies the puzzle's rules (tie, or if none does: the most confident).
         predictions: Tokens of K samples of n rows, uint8 [K, n, S].
-        margins: How sure each is, float32 [K, n].
-        halt_steps: First supervision step at which it would have halted, int32 [K, n]; 0 for never.
+        margins: Halting margin (confidence) of each sample, float32 [K, n].
+        halt_steps: First supervision step at which each would have halted, int32 [K, n]; 0 for never.
         residuals: Change of the answer state in the last step, float32 [K, n]; for `residual`.
-        lawful: Whether the answer satisfies the puzzle's rules, bool [K, n]; for `rules`.
+        lawful: Whether each answer satisfies the puzzle's rules, bool [K, n]; for `rules`.
     """
     if selection == "residual":
         assert residuals is not None
@@ -50,7 +50,7 @@ def choices(
 
 
 def _first_best(first: NDArray, second: NDArray) -> NDArray[np.int32]:
-    """The best so far by two criteria, int32 [K, n]."""
+    """Return the best sample so far by two criteria, int32 [K, n]."""
     best = np.zeros(first.shape, np.int32)
     at = np.arange(first.shape[1])
     for k in range(1, len(first)):
@@ -63,7 +63,7 @@ def _first_best(first: NDArray, second: NDArray) -> NDArray[np.int32]:
 
 
 def _same_answers(predictions: NDArray[np.uint8]) -> NDArray[np.int32]:
-    """The first sample of the row with the same answer, int32 [K, n]."""
+    """Return the first sample of the row with the same answer, int32 [K, n]."""
     samples, rows = predictions.shape[:2]
     same = np.empty((samples, rows), np.int32)
     for row in range(rows):
@@ -73,7 +73,7 @@ def _same_answers(predictions: NDArray[np.uint8]) -> NDArray[np.int32]:
 
 
 def _modes(same: NDArray[np.int32], margins: NDArray[np.float32]) -> NDArray[np.int32]:
-    """The surest sample of the most frequent answer so far, int32 [K, n]."""
+    """Return the most confident sample of the most frequent answer so far, int32 [K, n]."""
     samples, rows = same.shape
     at = np.arange(rows)
     votes, surest = np.zeros((samples, rows), np.int32), np.zeros((samples, rows), np.int32)

@@ -1,7 +1,7 @@
-"""The local dashboard: runs and results of a root in a browser, read-only, over the SQL of `tables.query`.
+"""Local dashboard: runs and results of a root in a browser, read-only, using the SQL of `tables.query`.
 
-runs curves evaluations puzzles sql   a page each, what it asks and how it shows that (Streamlit, of the extra `serve`)
-recursion                             how a network comes to an answer, for the page of puzzles
-app parts                             the frame of all pages, and what they share
-server                                the process that answers, and who may ask it
+runs curves evaluations puzzles sql   one page each: its queries and its display (Streamlit, in the extra `serve`)
+recursion                             the steps to an answer, for the page of puzzles
+app parts                             the frame of all pages, and shared functions
+server                                the server process, and access control
 """

@@ -1,4 +1,4 @@
-"""The script that Streamlit runs for every page, at every click: the frame of all pages."""
+"""The script that Streamlit runs for every page and every click: the frame of all pages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STYLE = """
 
 
 def show_page() -> None:
-    """Show the page that the address names."""
+    """Show the page of the URL."""
     st.set_page_config(page_title=TITLE, layout="wide", initial_sidebar_state="collapsed")
     st.html(f"<style>{STYLE}</style>")
     pages = {

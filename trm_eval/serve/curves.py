@@ -1,4 +1,4 @@
-"""The page that compares how runs learn: curves of metrics over steps or time."""
+"""Page of learning curves: metrics of runs over steps or time."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Over = Literal["step", "seconds"]
 
 @dataclass(frozen=True)
 class Measure:
-    """What a curve shows.
+    """Quantity shown by a curve.
 
     Attributes:
-        title: For people.
-        column: Of `CURVES_SQL`.
+        title: Title of the curve.
+        column: Column of `CURVES_SQL`.
         split: train or validation.
-        unit: Of the axis.
-        times: What the column is multiplied with.
+        unit: Unit of the axis.
+        times: Factor for the column.
     """
 
     title: str
@@ -61,7 +61,7 @@ OVERS: dict[str, Over] = {"training step": "step", "training time": "seconds"}
 
 
 def curves_of(layout: Layout, runs: Sequence[str], problems: list[str]) -> Asked:
-    """How runs learn: a row for each window of training steps and each validation."""
+    """Return the curves of runs: a row for each window of training steps and each validation."""
     says = "training in windows of steps, and every validation"
     return ask(layout, says, CURVES_SQL, [list(runs)], problems, runs=runs)
 
@@ -69,13 +69,13 @@ def curves_of(layout: Layout, runs: Sequence[str], problems: list[str]) -> Asked
 def draw_curves(
     runs: Sequence[str], rows: Sequence[dict[str, Any]], measure: Measure, over: Over
 ) -> bytes | None:
-    """The curves of runs as SVG, each with the look of its place among them; None where none has a point.
+    """Draw the curves of runs as SVG, coloured by position; return None if there are no points.
 
     Args:
-        runs: In the order of their colours.
-        rows: Of `curves_of`.
-        measure: What is shown.
-        over: Training step, or training time.
+        runs: Runs, in the order of their colours.
+        rows: Rows of `curves_of`.
+        measure: Quantity to show.
+        over: Training step or training time.
     """
     curves: list[tuple[str, list[float], list[float]]] = []
     for run in runs:
@@ -98,7 +98,7 @@ def draw_curves(
 
 
 def show() -> None:
-    """Show it."""
+    """Show the page."""
     st.subheader("Learning curves")
     runs = choose_runs(CURVES)
     shown = st.multiselect("Curves", list(MEASURES), default=FIRST)

@@ -1,4 +1,4 @@
-"""The page that compares evaluations of runs: accuracies with intervals, by depth and by rating."""
+"""Page of evaluations of runs: accuracies with intervals, by depth and by rating."""
 
 from __future__ import annotations
 
@@ -80,12 +80,12 @@ class Figure:
 
 
 def evaluations_of(layout: Layout, runs: Sequence[str], problems: list[str]) -> Asked:
-    """A row for each evaluation of runs, in their order, the usual one of each first."""
+    """Return a row for each evaluation of runs, in their order, the default evaluation of each first."""
     return ask(layout, "evaluations", EVALUATIONS_SQL, [list(runs)], problems, runs=runs)
 
 
 def first_of_each(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The first evaluation of each run."""
+    """Return the first evaluation of each run."""
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
         found.setdefault(row["run"], row)
@@ -93,7 +93,7 @@ def first_of_each(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def labels_of(rows: Sequence[dict[str, Any]]) -> dict[str, str]:
-    """What each evaluation is called: its run, and what tells it from others of these where one has several."""
+    """Return the label of each evaluation: its run, and for several evaluations of a run, what differs."""
     runs = Counter(row["run"] for row in rows)
     differ = [column for column in TOLD_APART if len({row[column] for row in rows}) > 1]
     return {
@@ -117,13 +117,13 @@ def _said(column: str, value: Any) -> str:
 def figures_of(
     layout: Layout, asked: Asked, rows: Sequence[dict[str, Any]], problems: list[str]
 ) -> list[Figure]:
-    """The figures of evaluations: with intervals, by depth, and by rating where the catalog knows ratings.
+    """Return the figures of evaluations: with intervals, by depth, and by rating if the catalog has ratings.
 
     Args:
         layout: The root.
-        asked: Of `evaluations_of`.
-        rows: Those of its rows that are shown.
-        problems: What was left out, to which this adds.
+        asked: Result of `evaluations_of`.
+        rows: Its rows to show.
+        problems: List of what was left out, extended here.
     """
     scored = [row for row in rows if row["exact_accuracy"] is not None]
     if not scored:
@@ -161,7 +161,7 @@ def _of(asked: Asked, evaluation: str) -> list[dict[str, Any]]:
 
 
 def show() -> None:
-    """Show it."""
+    """Show the page."""
     st.subheader("Evaluations")
     runs = choose_runs(EVALUATIONS)
     if not runs:
@@ -188,7 +188,7 @@ def show() -> None:
 
 
 def _table(asked: Asked) -> list[dict[str, Any]]:
-    """The evaluations; returns those that are selected."""
+    """Show the table of evaluations; return the selected ones."""
     rows = [
         row | {name: None if row[name] is None else 100 * row[name] for name in SHARES} for row in asked.rows
     ]

@@ -1,6 +1,6 @@
-"""Shared by pages: the root, cached queries, the choice of runs, and formatting.
+"""Shared by all pages: root, cached queries, selection of runs, and formatting.
 
-Names of runs, tasks and files are whatever somebody wrote. They are shown as text: in tables, in drawings, and in words
+Names of runs, tasks and files are untrusted. They are shown as plain text: in tables, in drawings, and elsewhere
 through `plain`.
 """
 
@@ -53,7 +53,7 @@ def _layout(root: str | None) -> Layout:
 
 
 def layout() -> Layout:
-    """The root that is served."""
+    """Return the root that is served."""
     return _layout(os.environ.get("TRM_ROOT"))
 
 
@@ -64,9 +64,9 @@ def _kept(root: str, name: str, arguments: str, _find: Callable[[list[str]], Any
 
 
 def fresh(find: Callable[..., Found], *arguments: Any) -> Found:
-    """What a function gives for the root, these arguments and a list of problems, at most `FRESH_S` old.
+    """Call a function with the root, these arguments and a list of problems; the result is cached for `FRESH_S`.
 
-    Problems are shown.
+    Problems are shown on the page.
     """
     root = layout()
     name = f"{find.__module__}.{find.__qualname__}"
@@ -80,7 +80,7 @@ def fresh(find: Callable[..., Found], *arguments: Any) -> Found:
 
 @contextmanager
 def errors_shown() -> Generator[None, None, None]:
-    """Say on the page what a user can act on."""
+    """Context that shows expected errors on the page."""
     try:
         yield
     except (DataError, EvalError, TrainError, OSError) as error:
@@ -88,27 +88,27 @@ def errors_shown() -> Generator[None, None, None]:
 
 
 def plain(text: str) -> str:
-    """Text that Streamlit shows as it is, in places that it reads as Markdown."""
+    """Escape text for places where Streamlit reads Markdown."""
     return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", text)
 
 
 def names_of_runs(layout: Layout, problems: list[str]) -> list[str]:
-    """The names of all runs, tested runs first, then those that run, then the newest."""
+    """Return the names of all runs: tested runs first, then running ones, then the newest."""
     tested = tested_runs(layout)
     names = [row["run"] for row in ask(layout, "names of the runs", NAMES_SQL, [], problems).rows]
     return sorted(names, key=lambda name: name not in tested)
 
 
 def names_of_tested(layout: Layout, problems: list[str]) -> list[str]:
-    """The names of the runs that have evaluations, in the same order."""
+    """Return the names of the runs that have evaluations, in the same order."""
     tested = tested_runs(layout)
     return [name for name in names_of_runs(layout, problems) if name in tested]
 
 
 def choose_runs(page: str) -> list[str]:
-    """The runs that are compared: those of the address, or chosen before, or the newest."""
+    """Return the runs to compare: those of the URL, or the previous choice, or the newest."""
     known = fresh(names_of_runs)
-    key = f"compared on {page}"  # a key that two pages share loses its value on the way
+    key = f"compared on {page}"  # a key shared by two pages would lose its value
     if key not in st.session_state:
         before = st.query_params.get_all("run") or st.session_state.get("chosen") or known[:SHOWN_RUNS]
         st.session_state[key] = [run for run in before if run in known]
@@ -122,12 +122,12 @@ def _choose(key: str) -> None:
 
 
 def link(page: str, label: str) -> None:
-    """A way to another page."""
+    """Show a link to another page."""
     st.page_link(st.session_state["pages"][page], label=label, icon=":material/arrow_forward:")
 
 
 def show_figure(title: str, svg: bytes) -> None:
-    """A figure as wide as there is room, in the reader's light or dark."""
+    """Show a figure at full width, in light or dark mode."""
     text = svg.decode("utf-8")
     if st.context.theme.type == "dark":
         for colour, own in NIGHT.items():
@@ -137,14 +137,14 @@ def show_figure(title: str, svg: bytes) -> None:
 
 
 def show_drawing(title: str, drawing: Drawing) -> None:
-    """A puzzle, its cells as large as a small grid allows."""
+    """Show a puzzle, with large cells for a small grid."""
     columns = max(drawing.shape[1], 1)
     cell = min(max(DRAWING_WIDTH // columns, SMALLEST_CELL), LARGEST_CELL)
     st.image(svg(drawing, cell=cell), caption=plain(title), width="content")
 
 
 def show_sql(*queries: Query) -> None:
-    """The SQL that made what stands above."""
+    """Show the SQL of the content above."""
     with st.expander("SQL"):
         for query in queries:
             st.caption(plain(query.says))
@@ -152,16 +152,16 @@ def show_sql(*queries: Query) -> None:
 
 
 def frame_of(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> pl.DataFrame:
-    """Some columns of rows, as Streamlit shows tables; those without any value are left out."""
+    """Return some columns of rows as a frame for Streamlit; columns without any value are left out."""
     there = [name for name in columns if any(row[name] is not None for row in rows)]
     return pl.DataFrame([{name: row[name] for name in there} for row in rows], infer_schema_length=None)
 
 
 def table_key(name: str, identities: Sequence[object]) -> str:
-    """The key of a table with these rows: what was selected in one with other rows means nothing."""
+    """Return a key for a table with these rows, so that a selection does not carry over to other rows."""
     return f"{name}-{hashlib.sha256(repr(list(identities)).encode()).hexdigest()[:16]}"
 
 
 def selected(event: Any) -> list[int]:
-    """Places of the rows that are selected in a table."""
+    """Return the positions of the selected rows of a table."""
     return list(event.selection.rows)

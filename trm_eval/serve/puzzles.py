@@ -1,4 +1,4 @@
-"""The page of the puzzles of an evaluation, and of how the network came to its answers."""
+"""Page of the puzzles of an evaluation, and of the steps to the network's answers."""
 
 from __future__ import annotations
 
@@ -69,38 +69,38 @@ LIMIT {PAGE_ROWS} OFFSET ?"""
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which puzzles of an evaluation are listed.
+    """Filter for the puzzles of an evaluation.
 
     Attributes:
-        outcome: Of `OUTCOMES`.
-        ratings: Lowest and highest; None for any, and for those that have none.
+        outcome: One of `OUTCOMES`.
+        ratings: Lowest and highest rating; None for all, including puzzles without a rating.
     """
 
     outcome: str = "all"
     ratings: tuple[float, float] | None = None
 
     def condition(self) -> tuple[str, list[object]]:
-        """As SQL, and its values."""
+        """Return the filter as SQL, with its values."""
         if self.ratings is None:
             return OUTCOMES[self.outcome], []
         return f"{OUTCOMES[self.outcome]} AND rating BETWEEN ? AND ?", list(self.ratings)
 
 
 def range_of(layout: Layout, evaluation: str, problems: list[str]) -> Asked:
-    """How many puzzles an evaluation has, how many it solves, and their ratings."""
+    """Return the number of puzzles of an evaluation, the number solved, and the range of ratings."""
     return ask(
         layout, "puzzles and their ratings", RANGE_SQL, [evaluation], problems, evaluations=[evaluation]
     )
 
 
 def run_of(layout: Layout, evaluation: str, problems: list[str]) -> str | None:
-    """The run that an evaluation is of; None if no evaluation has this id."""
+    """Return the run of an evaluation; None if no evaluation has this id."""
     rows = ask(layout, "run", RUN_SQL, [evaluation], problems, evaluations=[evaluation]).rows
     return rows[0]["run"] if rows else None
 
 
 def count_puzzles(layout: Layout, evaluation: str, wanted: Wanted, problems: list[str]) -> int:
-    """How many puzzles are as wanted."""
+    """Return the number of puzzles that match a filter."""
     condition, values = wanted.condition()
     sql = COUNT_SQL.format(condition=condition)
     asked = ask(layout, "puzzles", sql, [evaluation, *values], problems, evaluations=[evaluation])
@@ -108,7 +108,7 @@ def count_puzzles(layout: Layout, evaluation: str, wanted: Wanted, problems: lis
 
 
 def puzzles_of(layout: Layout, evaluation: str, wanted: Wanted, page: int, problems: list[str]) -> Asked:
-    """A page of the puzzles that are as wanted, from page 0 on."""
+    """Return a page of the puzzles that match a filter; pages count from 0."""
     condition, values = wanted.condition()
     sql = PUZZLES_SQL.format(condition=condition)
     given = [evaluation, *values, page * PAGE_ROWS]
@@ -116,7 +116,7 @@ def puzzles_of(layout: Layout, evaluation: str, wanted: Wanted, page: int, probl
 
 
 def show() -> None:
-    """Show it."""
+    """Show the page."""
     st.subheader("Puzzles")
     evaluation = _evaluation()
     if evaluation is None:
@@ -136,7 +136,7 @@ def show() -> None:
 
 
 def _evaluation() -> dict[str, Any] | None:
-    """The evaluation of the address, or chosen before, or the first of a run; those of one run are read."""
+    """Return the evaluation of the URL, or the previous choice, or the first of a run; only one run is queried."""
     runs = fresh(names_of_tested)
     if not runs:
         return None
@@ -161,7 +161,7 @@ def _evaluation() -> dict[str, Any] | None:
 
 
 def _choose(evaluation: str) -> int | None:
-    """The row that is shown: the selected one, or that of the address, or the first."""
+    """Return the row to show: the selected one, or that of the URL, or the first."""
     (known,) = fresh(range_of, evaluation).rows
     outcome = st.segmented_control("Show", list(OUTCOMES), default="all", required=True)
     lowest, highest = known["lowest"], known["highest"]
@@ -231,7 +231,7 @@ def _again(place: str, evaluation: str, row: int, _layout: Layout, _puzzle: Answ
 
 
 def _recursion(evaluation: dict[str, Any], puzzle: Answered) -> None:
-    """The answer after every cycle, from traces, or answered once more when that is asked for."""
+    """Show the answer after every cycle, from traces, or computed again on request."""
     st.markdown("**How it came to this**")
     asked, moments = fresh(traced, evaluation["evaluation"], puzzle.row)
     if moments:

@@ -37,13 +37,13 @@ WHERE e.evaluation = ?"""
 
 @dataclass(frozen=True)
 class Moment:
-    """What the network answers after a cycle.
+    """Answer of the network after one cycle.
 
     Attributes:
         step: Supervision step, from 1.
-        cycle: Of that step, from 1.
-        halt_probability: How sure it is that it may halt (0 to 1).
-        wrong_cells: Labelled cells that are wrong.
+        cycle: Cycle of that step, from 1.
+        halt_probability: Probability of halting (0 to 1).
+        wrong_cells: Number of wrong labelled cells.
         answer: Tokens, uint8 [S].
     """
 
@@ -55,7 +55,7 @@ class Moment:
 
 
 def traced(layout: Layout, evaluation: str, row: int, problems: list[str]) -> tuple[Asked, list[Moment]]:
-    """Every moment of a row, where the evaluation has traces of it; else none."""
+    """Return every moment of a row from the evaluation's traces; empty without traces."""
     asked = ask(
         layout, "traces of this puzzle", TRACE_SQL, [evaluation, row], problems, evaluations=[evaluation]
     )
@@ -72,11 +72,11 @@ def traced(layout: Layout, evaluation: str, row: int, problems: list[str]) -> tu
 
 
 def way_to_traces(evaluation: Mapping[str, Any], row: int) -> str | None:
-    """The command that writes traces of a row beside an evaluation; None where it cannot, or would write far too many.
+    """Return the command that writes traces of a row; None if it cannot, or would write far too many.
 
     Args:
         evaluation: A row of `evaluations_of`.
-        row: Of its split.
+        row: Row number in its split.
     """
     if not evaluation["as_published"] or row >= MOST_TRACED:
         return None
@@ -89,7 +89,7 @@ def way_to_traces(evaluation: Mapping[str, Any], row: int) -> str | None:
 
 
 def why_not_again(evaluation: Mapping[str, Any], puzzle: Answered) -> str | None:
-    """Why a puzzle cannot be answered as an evaluation did; None where it can."""
+    """Return the reason why a puzzle cannot be answered again as in an evaluation; None if it can."""
     if evaluation["adapted"]:
         return "This evaluation learned before it answered, and what it learned was not kept."
     if puzzle.identifier and not evaluation["of_own_dataset"]:
@@ -98,8 +98,8 @@ def why_not_again(evaluation: Mapping[str, Any], puzzle: Answered) -> str | None
 
 
 def solver_of(layout: Layout, evaluation: str, problems: list[str]) -> Solver:
-    """The network of an evaluation, with the weights and the steps that it had."""
-    from trm_eval.solver import load  # which brings jax
+    """Load the network of an evaluation, with its weights and number of steps."""
+    from trm_eval.solver import load  # imports jax
 
     asked = ask(layout, "which network", EVALUATION_SQL, [evaluation], problems, evaluations=[evaluation])
     (row,) = asked.rows
@@ -114,12 +114,12 @@ def solver_of(layout: Layout, evaluation: str, problems: list[str]) -> Solver:
 
 
 def answer_again(solver: Solver, puzzle: Answered) -> list[Moment]:
-    """Every moment of a puzzle, answered once more, all steps long and without noise."""
+    """Answer a puzzle again with all steps and without noise; return every moment."""
     return moments_of(solver.solve(puzzle.tokens, identifier=puzzle.identifier), puzzle.label)
 
 
 def moments_of(solution: Solution, label: NDArray[np.uint8]) -> list[Moment]:
-    """Every moment of a solution; `label` tells which cells are wrong."""
+    """Return every moment of a solution; `label` determines the wrong cells."""
     return [
         Moment(
             step + 1,
@@ -138,7 +138,7 @@ def _probability(logit: float) -> float:
 
 
 def draw_course(moments: Sequence[Moment], at: Moment) -> bytes:
-    """Wrong cells and halting probability after every cycle, as SVG; a line stands at one moment."""
+    """Draw wrong cells and halting probability after every cycle as SVG; a line marks one moment."""
     cycles = max(moment.cycle for moment in moments)
     places = [moment.step + moment.cycle / cycles - 1 for moment in moments]
 

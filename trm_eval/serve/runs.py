@@ -1,4 +1,4 @@
-"""The page of all runs with their state; follows running ones."""
+"""Page of all runs with their state; updates running ones."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ FROM runs"""
 
 @dataclass(frozen=True)
 class Filter:
-    """Which runs are shown; an empty part lets all through.
+    """Filter for runs; an empty field matches all.
 
     Attributes:
-        names: Beginnings or globs of names of runs or experiments, with spaces or commas between them.
-        experiments: Of the runs.
-        scales: Of the runs.
-        data: Of the runs.
-        states: Of `STATES`.
+        names: Prefixes or globs of run or experiment names, separated by spaces or commas.
+        experiments: Experiments of the runs.
+        scales: Scales of the runs.
+        data: Data of the runs.
+        states: States from `STATES`.
     """
 
     names: str = ""
@@ -95,7 +95,7 @@ class Filter:
     states: tuple[str, ...] = ()
 
     def condition(self) -> tuple[str, list[object]]:
-        """As SQL over `listed`, and its values."""
+        """Return the filter as SQL over `listed`, with its values."""
         conditions: list[str] = []
         values: list[object] = []
         if patterns := [_glob(word) for word in re.split(r"[\s,]+", self.names) if word]:
@@ -120,19 +120,19 @@ def _glob(word: str) -> str:
 
 
 def runs_now(layout: Layout, wanted: Filter, problems: list[str]) -> Asked:
-    """A row for each run that is wanted, those that run first."""
+    """Return a row for each run that matches a filter, running ones first."""
     condition, values = wanted.condition()
     return ask(layout, "runs as they are now", RUNS_SQL.format(condition=condition), values, problems)
 
 
 def choices(layout: Layout, problems: list[str]) -> dict[str, list[str]]:
-    """Names of the runs, experiments, scales and data that there are."""
+    """Return the existing names of runs, experiments, scales and data."""
     (row,) = ask(layout, "what to choose from", CHOICES_SQL, [], problems).rows
     return {column: [name for name in names or [] if name] for column, names in row.items()}
 
 
 def show() -> None:
-    """Show it."""
+    """Show the page."""
     st.subheader("Runs")
     wanted = _filter()
     follow = st.toggle("Follow", value=True, help=f"Look again every {FOLLOW_S} seconds")

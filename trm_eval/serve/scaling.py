@@ -1,4 +1,4 @@
-"""The page of test-time scaling: accuracy against network calls, and what further supervision steps keep and lose."""
+"""Page of test-time scaling: accuracy against network calls, and what further supervision steps keep and lose."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ KEPT = (
 
 
 def scaling_of(layout: Layout, runs: Sequence[str], problems: list[str]) -> Asked:
-    """Tests of runs after each number of steps and samples."""
+    """Return the tests of runs after each number of steps and samples."""
     return ask(layout, "accuracy by network calls", SCALING_SQL, [list(runs)], problems, runs=runs)
 
 
 def retention_of(layout: Layout, runs: Sequence[str], problems: list[str]) -> Asked:
-    """What further steps keep, a row for 1, 2, 4, ... steps of each test."""
+    """Return what further steps keep: a row for 1, 2, 4, ... steps of each test."""
     says = "right, ever right, and lost again"
     return ask(layout, says, RETENTION_SQL, [list(runs)], problems, runs=runs)
 
 
 def draw_scaling(runs: Sequence[str], asked: Asked) -> bytes:
-    """The figure of `scaling_of` as SVG."""
+    """Draw the figure of `scaling_of` as SVG."""
     curves = scaling_curves({run: run for run in runs}, asked.rows)
     return draw_svg(lambda axis: paint_scaling(axis, curves))
 
 
 def show() -> None:
-    """Show it."""
+    """Show the page."""
     st.subheader("Test-time scaling")
     runs = choose_runs(SCALING)
     asked = fresh(scaling_of, runs)

@@ -1,8 +1,8 @@
-"""The process that serves the dashboard: Streamlit's application behind `Guard`, on a socket that is bound before.
+"""Server process of the dashboard: Streamlit's application behind `Guard`, on a socket that is already bound.
 
-A browser lets any web page send requests to a server of the machine it runs on, and a page's name may be made to point
-there. So `Guard` refuses what names another host, or comes from another page, before anything looks at it; and a page
-may load nothing from elsewhere.
+A browser lets any web page send requests to a server on its own machine, and a hostile page can make its own host name
+resolve to that machine. So `Guard` refuses requests that name another host, or come from another page, before anything
+processes them. A page may load nothing from other origins.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ REFUSED = b"refused: this dashboard answers its own pages only\n"
 
 
 def check_extra() -> None:
-    """Refuse to start without the extra."""
+    """Raise EvalError if the extra is not installed."""
     if missing := [name for name in NEEDS if importlib.util.find_spec(name) is None]:
         raise EvalError(needs_extra(f"serve ({' and '.join(missing)})", "serve"))
 
 
 def bind(host: str, port: int | None) -> socket.socket:
-    """A socket that listens: at the port, or without one at the usual one, or where that is taken at any free one."""
+    """Return a listening socket on the port; without one, on the default port, or any free port if that is in use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     wanted = DEFAULT_PORT if port is None else port
     if not 0 <= wanted <= 65535:
@@ -86,12 +86,12 @@ def bind(host: str, port: int | None) -> socket.socket:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server there."""
+    """Return whether only this machine can reach a server on the host."""
     return host in LOOPBACK or host.startswith("127.")
 
 
 def url_of(listening: socket.socket) -> str:
-    """Where a browser of this machine finds it."""
+    """Return the URL of the server for a browser on this machine."""
     host, port = listening.getsockname()[:2]
     if host in ("0.0.0.0", "::"):
         host = "localhost"
@@ -99,7 +99,7 @@ def url_of(listening: socket.socket) -> str:
 
 
 def serve(layout: Layout, listening: socket.socket) -> None:
-    """Answer until a signal ends it, which is raised again when all is closed."""
+    """Serve until a signal arrives; the signal is raised again after everything is closed."""
     host = str(listening.getsockname()[0])
     local = is_loopback(host)
     os.environ["TRM_ROOT"] = layout.place
@@ -109,8 +109,8 @@ def serve(layout: Layout, listening: socket.socket) -> None:
     from streamlit.starlette import App
     from streamlit.web.bootstrap import load_config_options
 
-    # Guard allows less than Streamlit does. Where a host has names that Streamlit cannot know, it would ask the network
-    # for the machine's own address.
+    # Guard is stricter than Streamlit. If the host has names that Streamlit cannot know, Streamlit would query the
+    # network for the machine's own address.
     known: dict[str, object] = {"browser.serverAddress": host} if local else {}
     checks = {"server.enableCORS": local, "server.enableXsrfProtection": local}
     load_config_options({**SETTINGS, **checks, **known})
@@ -129,19 +129,19 @@ def serve(layout: Layout, listening: socket.socket) -> None:
 
 
 class Guard:
-    """An ASGI application before another: answers 403 to who may not ask, and adds `HEADERS` to every answer."""
+    """ASGI middleware: answers 403 to refused requests, and adds `HEADERS` to every response."""
 
     def __init__(self, app: Application, hosts: tuple[str, ...] | None) -> None:
-        """Guard an application.
+        """Wrap an application.
 
         Args:
-            app: What is guarded.
-            hosts: Names by which a browser may call the server; None for any.
+            app: Application to guard.
+            hosts: Host names by which a browser may call the server; None for any.
         """
         self._app, self._hosts = app, hosts
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer, or refuse."""
+        """Pass the request on, or refuse it."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -161,12 +161,12 @@ class Guard:
 
 
 def may_ask(host: str, origin: str | None, hosts: tuple[str, ...] | None) -> bool:
-    """Whether a request is for this server, and of no other page.
+    """Return whether a request is for this server and does not come from another page.
 
     Args:
-        host: Header of that name: name and port.
-        origin: Header of that name, which browsers send with every request that another page could have made.
-        hosts: Names of this server; None for any.
+        host: Value of the Host header: name and port.
+        origin: Value of the Origin header, which browsers send with every request that another page could have made.
+        hosts: Host names of this server; None for any.
     """
     try:
         called = urlsplit(f"//{host}").hostname
@@ -179,7 +179,7 @@ def may_ask(host: str, origin: str | None, hosts: tuple[str, ...] | None) -> boo
 async def _refuse(kind: str, receive: Receive, send: Send) -> None:
     if kind == "websocket":
         await receive()
-        await send({"type": "websocket.close", "code": 1008})  # before it is accepted: 403 for the client
+        await send({"type": "websocket.close", "code": 1008})  # closing before accepting sends 403
         return
     await send({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"text/plain")]})
     await send({"type": "http.response.body", "body": REFUSED})

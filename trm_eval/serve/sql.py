@@ -1,4 +1,4 @@
-"""The page for SQL queries."""
+"""Page for SQL queries."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ FIRST = "SELECT run, state, step, total_steps FROM runs"
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of a query.
+    """Result of a query.
 
     Attributes:
-        table: Its first rows.
-        cut: Whether there are more.
-        problems: A line for each thing that could not be read and was left out.
+        table: First rows of the result.
+        cut: Whether there are more rows.
+        problems: A line for each thing that could not be read.
     """
 
     table: pa.Table
@@ -37,14 +37,14 @@ class Answer:
 
 
 def answer(layout: Layout, sql: str) -> Answer:
-    """The first rows of a query."""
+    """Return the first rows of a query."""
     found = query_results(layout, sql, as_table=True, most_rows=MOST_ROWS + 1)
     assert found.table is not None
     return Answer(found.table.slice(0, MOST_ROWS), found.table.num_rows > MOST_ROWS, found.problems)
 
 
 def show() -> None:
-    """Show it."""
+    """Show the page."""
     st.subheader("SQL")
     says = named_queries()
     st.selectbox(

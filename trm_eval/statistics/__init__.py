@@ -1,13 +1,13 @@
 """Statistics of results: pure functions without files.
 
-Each takes a polars frame and names of its columns, as `trm_eval.sql` returns it, or counts; draws are made from an
-explicit seed. What cannot be said of the numbers is refused with the reason (`StatisticsError`).
+Each function takes a polars frame, as returned by `trm_eval.sql`, and names of its columns, or counts. Random draws use
+an explicit seed. Functions raise `StatisticsError` with the reason if the numbers do not support a result.
 
-    intervals   of a share (Wilson), of a mean of rows that come in groups (bootstrap)
+    intervals   of a share (Wilson), of a mean over grouped rows (bootstrap)
     paired      two runs on the same puzzles (McNemar), many comparisons (Holm)
     seeds       the mean over seeds and its interval, the difference of two experiments over their seeds
     scaling     curves with and without a ceiling, their bands, where they saturate
-    factorial   how much each factor of a full factorial group explains
+    factorial   share of variance explained by each factor of a full factorial group
 """
 
 from trm_eval.statistics.factorial import Effect, anova

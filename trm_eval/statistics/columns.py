@@ -1,4 +1,4 @@
-"""Columns of a frame as arrays, or an error with the reason."""
+"""Reads columns of a frame as arrays, or raises an error with the reason."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ ROUNDING = 1e-12
 
 
 def check_columns(frame: pl.DataFrame, *names: str) -> None:
-    """Refuse a frame that lacks a column, or has no value in a row of one.
+    """Check that a frame has the columns, without missing values.
 
     Raises:
-        StatisticsError: Names the column.
+        StatisticsError: A column or a value is missing; the message names the column.
     """
     for name in names:
         if name not in frame.columns:
@@ -28,10 +28,10 @@ def check_columns(frame: pl.DataFrame, *names: str) -> None:
 
 
 def numbers(frame: pl.DataFrame, name: str) -> NDArray[np.float64]:
-    """A column of finite numbers.
+    """Return a column of finite numbers.
 
     Raises:
-        StatisticsError: The column does not exist, or one of its rows is not a number.
+        StatisticsError: The column does not exist, or has values that are not finite numbers.
     """
     check_columns(frame, name)
     kind = frame[name].dtype
@@ -46,10 +46,10 @@ def numbers(frame: pl.DataFrame, name: str) -> NDArray[np.float64]:
 
 
 def booleans(frame: pl.DataFrame, name: str) -> NDArray[np.bool_]:
-    """A column of true and false.
+    """Return a boolean column.
 
     Raises:
-        StatisticsError: There is no such column, or it is of another type.
+        StatisticsError: The column does not exist, or has another type.
     """
     check_columns(frame, name)
     if frame[name].dtype != pl.Boolean:

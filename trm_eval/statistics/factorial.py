@@ -1,7 +1,7 @@
 """Analysis of variance of a full factorial group: factors and interactions.
 
-In a full factorial every combination of the factors' values was run, each equally often. Then the sums of squares of
-factors and interactions are independent of each other and add up; of any other group no such shares can be given.
+In a full factorial group, every combination of the factors' values was run equally often. Then the sums of squares of
+factors and interactions are independent and add up; for other groups there are no such shares.
 
 Source: Fisher 1925.
 """
@@ -26,16 +26,16 @@ RESIDUAL = "residual"
 
 @dataclass(frozen=True)
 class Effect:
-    """A factor, an interaction, or what is left.
+    """A factor, an interaction, or the residual.
 
     Attributes:
-        factors: Names of the columns; of what is left none.
+        factors: Names of the columns; empty for the residual.
         df: Degrees of freedom.
-        sum_squares: What it explains of the sum of squares about the mean.
-        share: Of what all effects together explain (0 to 1); None of what is left.
-        eta_squared: Share of the whole sum of squares, what is left included (0 to 1).
-        f: Its mean square over that of what is left; None without replicates, and where they do not differ.
-        p_value: Chance of so large an f if it explained nothing; None where there is no f.
+        sum_squares: Part of the sum of squares about the mean that it explains.
+        share: Share of the sum of squares of all effects (0 to 1); None for the residual.
+        eta_squared: Share of the total sum of squares, residual included (0 to 1).
+        f: Its mean square divided by that of the residual; None without replicates, or if these do not differ.
+        p_value: Probability of such a large f if it explained nothing; None without f.
     """
 
     factors: tuple[str, ...]
@@ -48,28 +48,28 @@ class Effect:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Name for display."""
         return " x ".join(self.factors) or RESIDUAL
 
 
 def anova(frame: pl.DataFrame, value: str, factors: Sequence[str]) -> list[Effect]:
-    """What each factor and interaction explains of a number, the largest first; what replicates leave comes last.
+    """Return what each factor and interaction explains of a number, the largest first; the residual comes last.
 
     Args:
         frame: A row for each run; runs of the same combination are replicates (seeds).
-        value: Column of the number, such as `exact_accuracy`.
-        factors: Columns of what was varied.
+        value: Numeric column, such as `exact_accuracy`.
+        factors: Columns of the varied quantities.
 
     Raises:
-        StatisticsError: The group is no full factorial, says which combination is missing or how often each was run; or
-            nothing varies.
+        StatisticsError: The group is not a full factorial (the message says which combination is missing, or how often
+            each was run), or nothing varies.
     """
     values, names = numbers(frame, value), list(factors)
     replicates = _replicates(frame, names)
     if np.ptp(values) == 0:
         raise StatisticsError(f"{value}: is {values[0]:g} in all {len(values)} runs; no variation to explain")
     centred = frame.select(*names, (pl.col(value).cast(pl.Float64) - values.mean()).alias(value))
-    # What a combination of some factors has beyond its parts: found from the parts up.
+    # The effect of a combination beyond its parts, computed from small to large combinations.
     parts: dict[tuple[str, ...], np.ndarray] = {}
     levels = {name: frame[name].n_unique() for name in names}
     found: list[tuple[tuple[str, ...], int, float]] = []
@@ -110,7 +110,7 @@ def _test(mean_square: float, df: int, left: float, left_df: int) -> tuple[float
 
 
 def _replicates(frame: pl.DataFrame, factors: list[str]) -> int:
-    """How often each combination was run."""
+    """Return how often each combination was run."""
     check_columns(frame, *factors)
     if not factors or len(set(factors)) < len(factors):
         raise StatisticsError(

@@ -1,9 +1,9 @@
 """Intervals of a share and of a mean.
 
-Wilson's is for rows that are independent: a test split without augmentation. The bootstrap draws whole groups, so that
-the augmentations of one puzzle, which fail together, do not count as independent puzzles.
+Wilson's interval is for independent rows: a test split without augmentation. The bootstrap resamples whole groups, so
+that augmentations of one puzzle, which fail together, do not count as independent puzzles.
 
-Source: Wilson 1927 (interval of a share); Efron 1979 (bootstrap; here of percentiles, over groups).
+Source: Wilson 1927 (interval of a share); Efron 1979 (bootstrap; here the percentile bootstrap over groups).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BATCH_VALUES = 4_000_000
 
 
 class Interval(NamedTuple):
-    """An estimate between the ends of its interval."""
+    """An estimate with the ends of its interval."""
 
     value: float
     low: float
@@ -32,10 +32,10 @@ class Interval(NamedTuple):
 
 
 def wilson(right: int, count: int, *, level: float = LEVEL) -> Interval:
-    """A share and its interval, as `wilson_low` and `wilson_high` give it in SQL.
+    """Return a share and its interval, as `wilson_low` and `wilson_high` in SQL.
 
     Raises:
-        StatisticsError: There are no rows, or more are right than there are.
+        StatisticsError: There are no rows, or `right` is larger than `count`.
     """
     if not 0 <= right <= count or count == 0:
         raise StatisticsError(f"{right} right of {count}: no share")
@@ -46,13 +46,13 @@ def wilson(right: int, count: int, *, level: float = LEVEL) -> Interval:
 def share_intervals(
     frame: pl.DataFrame, right: str, *, by: Sequence[str] = (), level: float = LEVEL
 ) -> pl.DataFrame:
-    """The share of rows in which a column is true, with its Wilson interval, a row for each value of `by`.
+    """Return the share of rows where a column is true, with its Wilson interval, a row for each value of `by`.
 
     Args:
-        frame: A row for each puzzle.
-        right: Column of true and false.
-        by: Columns that tell strata apart; none for all rows together.
-        level: Of the intervals.
+        frame: One row per puzzle.
+        right: Boolean column.
+        by: Columns that define strata; empty for all rows together.
+        level: Confidence level.
 
     Returns:
         The columns of `by` in their order, then `count`, `right`, `share`, `low`, `high`.
@@ -83,19 +83,19 @@ def bootstrap_mean(
     resamples: int = 10_000,
     level: float = LEVEL,
 ) -> Interval:
-    """The mean of a column, and the interval of it when whole groups of rows are drawn again.
+    """Return the mean of a column, and its interval from resampling whole groups of rows.
 
     Args:
-        frame: A row for each example.
-        column: Numbers, or true and false.
-        seed: Of the draws.
-        group: Column that says which rows belong together, such as `group_index`; None where all are independent.
-        resamples: Draws.
-        level: Of the interval.
+        frame: One row per example.
+        column: Numeric or boolean column.
+        seed: Seed of the draws.
+        group: Column that groups dependent rows, such as `group_index`; None if all rows are independent.
+        resamples: Number of draws.
+        level: Confidence level.
 
     Raises:
-        StatisticsError: There are fewer than two groups, or all have the same mean: an interval of no width would say
-            that nothing else can happen.
+        StatisticsError: There are fewer than two groups, or all have the same mean: an interval of zero width would be
+            misleading.
     """
     values = numbers(frame, column)
     if group is None:
@@ -122,10 +122,10 @@ def bootstrap_mean(
 
 
 def check_level(level: float) -> float:
-    """The level of an interval.
+    """Return the confidence level.
 
     Raises:
-        StatisticsError: It is no share between 0 and 1.
+        StatisticsError: It is not between 0 and 1.
     """
     if not 0 < level < 1:
         raise StatisticsError(f"level {level:g}: between 0 and 1")

@@ -24,12 +24,12 @@ Z = float(stats.norm.ppf(0.975))
 
 @dataclass(frozen=True)
 class Paired:
-    """Two runs on the same puzzles.
+    """Results of two runs on the same puzzles.
 
     Attributes:
-        count: Puzzles that both were asked.
-        only_a: Right in the first alone.
-        only_b: Right in the second alone.
+        count: Number of puzzles that both answered.
+        only_a: Number that only the first run solves.
+        only_b: Number that only the second run solves.
     """
 
     count: int
@@ -37,24 +37,24 @@ class Paired:
     only_b: int
 
     def turned(self) -> Paired:
-        """The same with the second run first."""
+        """Return the result with the second run first."""
         return Paired(self.count, self.only_b, self.only_a)
 
     @property
     def difference(self) -> float:
-        """Exact accuracy of the second less that of the first."""
+        """Exact accuracy of the second run minus that of the first."""
         return (self.only_b - self.only_a) / self.count
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """95% interval of the difference (Tango): the differences that a score test does not reject.
+        """95% interval of the difference (Tango): all differences that a score test does not reject.
 
-        Near 5% the exact p-value, which is never too small, may say less than it: 0 is outside and p is above 5%.
+        The exact p-value is conservative, so near 5% they may disagree: 0 is outside the interval and p is above 5%.
         """
         return -self.turned()._high(), self._high()
 
     def _high(self) -> float:
-        """The largest difference that the score test does not reject."""
+        """Return the largest difference that the score test does not reject."""
         if self.only_b == self.count:
             return 1.0
         nearly = 1 - 1e-12
@@ -63,24 +63,24 @@ class Paired:
         return cast(float, optimize.brentq(lambda d: self._score(d) + Z, self.difference, nearly, xtol=1e-12))
 
     def _score(self, difference: float) -> float:
-        """How many standard deviations the counts are above those of a difference."""
+        """Return the score statistic of a difference: standard deviations of the counts above it."""
         n, b, c = self.count, self.only_b, self.only_a
         linear = (2 * n - b + c) * difference - b - c
         constant = -c * difference * (1 - difference)
-        # The likeliest share that the first alone solves, if this is the difference.
+        # Maximum-likelihood share that only the first run solves, given this difference.
         share = (math.sqrt(max(linear * linear - 8 * n * constant, 0.0)) - linear) / (4 * n)
         variance = n * (2 * share + difference * (1 - difference))
         return (b - c - n * difference) / math.sqrt(variance) if variance > 0 else 0.0
 
     @property
     def p_value(self) -> float:
-        """Chance of flips as uneven as these if both were equally good (exact McNemar)."""
+        """Probability of flips as uneven as these if both were equally good (exact McNemar)."""
         flips = self.only_a + self.only_b
         return 1.0 if not flips else float(stats.binomtest(self.only_a, flips).pvalue)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """p-values corrected for their number, in the same order."""
+    """Return p-values corrected for their number (Holm), in the same order."""
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     corrected, largest = [0.0] * len(p_values), 0.0
     for rank, i in enumerate(order):
@@ -90,10 +90,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def pair(frame: pl.DataFrame, a: str, b: str) -> Paired:
-    """Two runs, from a frame with a row for each puzzle and a column for each run that says whether it was right.
+    """Compare two runs, given a frame with a row for each puzzle and a boolean column for each run.
 
     Raises:
-        StatisticsError: There are no rows, or one was not asked of both.
+        StatisticsError: There are no rows, or a value is missing.
     """
     of_a, of_b = booleans(frame, a), booleans(frame, b)
     if not len(of_a):
@@ -104,20 +104,20 @@ def pair(frame: pl.DataFrame, a: str, b: str) -> Paired:
 def with_tests(
     frame: pl.DataFrame, *, count: str = "puzzles", only_a: str = "only_a", only_b: str = "only_b"
 ) -> pl.DataFrame:
-    """Pairs of runs with their tests: `trm_eval.sql("@pairs")` with a p-value each.
+    """Add tests to pairs of runs: `trm_eval.sql("@pairs")` with p-values.
 
     Args:
         frame: A row for each pair.
-        count: Column of puzzles that both were asked.
-        only_a: Column of those right in the first alone.
-        only_b: Column of those right in the second alone.
+        count: Column with the number of puzzles that both answered.
+        only_a: Column with the number that only the first run solves.
+        only_b: Column with the number that only the second run solves.
 
     Returns:
-        The frame with `difference` (of exact accuracy, the second less the first), `low` and `high` (its 95% interval),
+        The frame with `difference` (exact accuracy of the second minus the first), `low` and `high` (its 95% interval),
         `p_value` (exact McNemar) and `p_holm` (corrected for all rows of the frame).
 
     Raises:
-        StatisticsError: A count is missing, or the pairs do not fit into it.
+        StatisticsError: A count is missing, or the counts of a pair are inconsistent.
     """
     counts = [numbers(frame, name) for name in (count, only_a, only_b)]
     pairs = [Paired(int(n), int(a), int(b)) for n, a, b in zip(*counts, strict=True)]

@@ -1,10 +1,10 @@
-"""How accuracy grows with a quantity: curves, their bands, and where they saturate.
+"""How accuracy grows with a quantity: curves, their bands, and their saturation.
 
     power law    y = c - a * x^-b    rises to the ceiling c (a > 0), or falls to the floor c (a < 0)
-    log-linear   y = a + b * log10(x)   so much more for every factor of ten, without a ceiling
+    log-linear   y = a + b * log10(x)   adds b for every factor of ten, without a ceiling
 
-For a given exponent the power law is linear in c and a, so that only the exponent is searched for, in one dimension:
-over a grid, then within the best interval of it. The fit with the smaller AICc is chosen.
+For a given exponent the power law is linear in c and a, so only the exponent is searched, in one dimension: over a
+grid, then within the best interval of the grid. The fit with the smaller AICc is chosen.
 
 Source: Golub and Pereyra 1973 (separable least squares), Hurvich and Tsai 1989 (AICc).
 """
@@ -46,17 +46,17 @@ class Fit:
     """A fitted curve.
 
     Attributes:
-        form: Which.
-        a: Its parameter a, as in the head of this file.
-        b: Its parameter b.
-        ceiling: c of a power law; None of a log-linear curve, and where the exponent lies at an end of what is
-            searched: there the numbers do not say where the curve ends.
-        offset: c as it was fitted, whatever it means; None of a log-linear curve.
-        count: Runs fitted.
-        distinct: Values of x among them.
-        rss: Sum of the squares of what is left.
-        aicc: Akaike's criterion for small samples; infinite where there are too few runs for it.
-        unit: What x of a power law is a multiple of: 1, but where a would be no number that a computer has.
+        form: Form of the curve.
+        a: Parameter a of the formulas at the top of this file.
+        b: Parameter b of these formulas.
+        ceiling: c of a power law; None for a log-linear curve, or if the exponent is at an end of the search grid,
+            because the numbers then do not determine where the curve ends.
+        offset: Fitted c, even if it is not meaningful; None for a log-linear curve.
+        count: Number of fitted runs.
+        distinct: Number of distinct values of x.
+        rss: Residual sum of squares.
+        aicc: Akaike's criterion for small samples; infinite with too few runs.
+        unit: Unit of x in a power law: 1, unless a would overflow or vanish.
     """
 
     form: Form
@@ -71,7 +71,7 @@ class Fit:
     unit: float = 1.0
 
     def at(self, x: Sequence[float] | Array) -> Array:
-        """The curve at values of x."""
+        """Return the values of the curve at x."""
         values = np.asarray(x, np.float64)
         if self.offset is None:
             return self.a + self.b * np.log10(values)
@@ -79,7 +79,7 @@ class Fit:
 
     @property
     def text(self) -> str:
-        """The curve for people."""
+        """Formula of the curve as text."""
         if self.offset is None:
             return f"y = {self.a:.4g} {'-' if self.b < 0 else '+'} {abs(self.b):.4g} log10(x)"
         x = "x" if self.unit == 1 else f"(x / {self.unit:.4g})"
@@ -88,13 +88,13 @@ class Fit:
 
 @dataclass(frozen=True)
 class Band:
-    """Where the curve might lie, from curves fitted to drawn runs.
+    """Confidence band of a curve, from curves fitted to resampled runs.
 
     Attributes:
-        x: Where.
-        low: Lower end of the interval of the curve there.
-        high: Upper end of it.
-        fits: Curves it is made of.
+        x: Positions.
+        low: Lower end of the interval at each position.
+        high: Upper end of the interval at each position.
+        fits: Number of curves that it is made from.
     """
 
     x: Array
@@ -109,11 +109,11 @@ def fit(frame: pl.DataFrame, x: str, y: str, form: Form) -> Fit:
     Args:
         frame: A row for each run.
         x: Column of the quantity, above 0.
-        y: Column of what depends on it, such as `exact_accuracy`.
-        form: Which curve.
+        y: Column of the dependent number, such as `exact_accuracy`.
+        form: Form of the curve.
 
     Raises:
-        StatisticsError: There are too few values of x, one is not above 0, or nothing varies; says which.
+        StatisticsError: There are too few values of x, one is not above 0, or nothing varies; the message says which.
     """
     xs, ys = numbers(frame, x), numbers(frame, y)
     _check(xs, ys, x, y, form)
@@ -121,15 +121,15 @@ def fit(frame: pl.DataFrame, x: str, y: str, form: Form) -> Fit:
 
 
 def choose_fit(frame: pl.DataFrame, x: str, y: str) -> Fit:
-    """The curve with the smaller AICc; a power law has to earn its third parameter.
+    """Return the curve with the smaller AICc, which penalizes the third parameter of a power law.
 
     Args:
         frame: A row for each run.
         x: Column of the quantity, above 0.
-        y: Column of what depends on it.
+        y: Column of the dependent number.
 
     Raises:
-        StatisticsError: Neither can be fitted, or there are too few runs to choose by.
+        StatisticsError: Neither curve can be fitted, or there are too few runs to choose.
     """
     simple = fit(frame, x, y, "log-linear")
     if simple.count < LEAST_TO_CHOOSE:
@@ -154,22 +154,22 @@ def band(
     resamples: int = 1000,
     level: float = LEVEL,
 ) -> Band:
-    """The interval of a curve at some values of x, by bootstrap.
+    """Return the confidence band of a curve at some values of x, by bootstrap.
 
     Args:
         frame: A row for each run.
         x: Column of the quantity, above 0.
-        y: Column of what depends on it.
-        form: Which curve.
-        at: Where, above 0.
-        seed: Of the draws.
-        how: Draw runs from the curve, with normal errors as large as what it leaves; or draw from the runs, which
-            assumes no curve but needs several at each value. Draws with too few values of x are drawn again.
-        resamples: Draws.
-        level: Of the interval.
+        y: Column of the dependent number.
+        form: Form of the curve.
+        at: Values of x, above 0.
+        seed: Seed of the draws.
+        how: `parametric` draws runs from the curve, with normal errors as large as the residuals. `pairs` resamples
+            runs: it assumes no curve but needs several runs at each value. Draws with too few values of x are repeated.
+        resamples: Number of draws.
+        level: Confidence level.
 
     Raises:
-        StatisticsError: As `fit`, or half of the draws and more have too few values of x.
+        StatisticsError: As in `fit`, or at least half of the draws have too few values of x.
     """
     best = fit(frame, x, y, form)
     tail = (1 - check_level(level)) / 2
@@ -198,15 +198,15 @@ def band(
 
 
 def saturation(fitted: Fit, xs: Sequence[float], *, point: float = POINT) -> float | None:
-    """The smallest value that was run from which on the curve stays within a point of its ceiling.
+    """Return the smallest tested value from which on the curve stays within a point of its ceiling.
 
     Args:
-        fitted: A curve.
-        xs: Values that were run; nothing is said beyond them.
-        point: How near, in the unit of y.
+        fitted: Fitted curve.
+        xs: Tested values; nothing is claimed beyond them.
+        point: Distance to the ceiling, in the unit of y.
 
     Returns:
-        None where no value that was run is so near, or the curve has no ceiling.
+        None if no tested value is that near, or the curve has no ceiling.
     """
     if fitted.ceiling is None or fitted.a <= 0:
         return None
@@ -239,7 +239,7 @@ def _fit(xs: Array, ys: Array, form: Form) -> Fit:
     if form == "log-linear":
         a, b, rss = _line(np.log10(xs), ys)
     else:
-        # Over the geometric mean, powers neither overflow nor vanish; in the unit of x they may.
+        # Relative to the geometric mean, powers neither overflow nor vanish, as they might in the unit of x.
         mean = float(np.exp(np.log(xs).mean()))
         b, at_an_end = _exponent(xs / mean, ys)
         offset, slope, rss = _line((xs / mean) ** -b, ys)
@@ -253,7 +253,7 @@ def _fit(xs: Array, ys: Array, form: Form) -> Fit:
 
 
 def _exponent(xs: Array, ys: Array) -> tuple[float, bool]:
-    """The exponent that leaves least, and whether it lies at an end of the grid."""
+    """Return the exponent with the smallest residual, and whether it is at an end of the grid."""
     left = _left(EXPONENTS, xs, ys)
     best = int(left.argmin())
     if best in (0, len(EXPONENTS) - 1):
@@ -269,7 +269,7 @@ def _exponent(xs: Array, ys: Array) -> tuple[float, bool]:
 
 
 def _left(exponents: Array, xs: Array, ys: Array) -> Array:
-    """What the best line over x^-b leaves, for each exponent."""
+    """Return the residual sum of squares of the best line over x^-b, for each exponent."""
     powers = xs ** -exponents[:, None]
     powers = powers - powers.mean(axis=1, keepdims=True)
     centred = ys - ys.mean()
@@ -278,7 +278,7 @@ def _left(exponents: Array, xs: Array, ys: Array) -> Array:
 
 
 def _line(xs: Array, ys: Array) -> tuple[float, float, float]:
-    """Intercept and slope of the line through points, and what it leaves."""
+    """Return intercept, slope and residual sum of squares of the line through points."""
     centred = xs - xs.mean()
     slope = float((centred * ys).sum() / (centred**2).sum())
     intercept = float(ys.mean() - slope * xs.mean())
@@ -286,7 +286,7 @@ def _line(xs: Array, ys: Array) -> tuple[float, float, float]:
 
 
 def _aicc(rss: float, ys: Array, parameters: int) -> float:
-    """With the variance as a further parameter; of a curve through all points as if rounding were left."""
+    """Return AICc with the variance as a parameter; for a perfect fit, rounding errors count as the residual."""
     count, k = len(ys), parameters + 1
     if count <= k + 1:
         return math.inf

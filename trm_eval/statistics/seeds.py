@@ -1,9 +1,9 @@
-"""Several seeds of an experiment: the mean of its runs, and of the difference of two experiments.
+"""Statistics over the seeds of an experiment: the mean of its runs, and the difference of two experiments.
 
-A run's test has an interval over puzzles; how much another seed would differ only other seeds can say. With few of
-them the spread is hardly known, which Student's t accounts for.
+A run's test has an interval over puzzles; only other seeds show how much the result varies with the seed. With few
+seeds the spread is poorly known, which Student's t accounts for.
 
-Source: Student 1908 (interval and test of a mean of few).
+Source: Student 1908 (interval and test of the mean of a small sample).
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from trm_eval.statistics.intervals import LEVEL, check_level
 
 @dataclass(frozen=True)
 class AcrossSeeds:
-    """A number of several runs that differ in their seed.
+    """A number over several runs that differ in their seed.
 
     Attributes:
-        count: Seeds.
-        mean: Over them.
-        std: Standard deviation over them (of a sample).
+        count: Number of seeds.
+        mean: Mean over the seeds.
+        std: Sample standard deviation over the seeds.
         low: Lower end of the interval of the mean.
-        high: Upper end of it.
-        p_value: Chance of a mean so far from 0 if it were 0; of use for differences.
+        high: Upper end of the interval.
+        p_value: Probability of a mean this far from 0 if it were 0; useful for differences.
     """
 
     count: int
@@ -43,13 +43,13 @@ class AcrossSeeds:
 
 
 def across_seeds(frame: pl.DataFrame, value: str, *, seed: str = "seed", level: float = LEVEL) -> AcrossSeeds:
-    """The mean over seeds of a number, and its interval.
+    """Return the mean of a number over seeds, and its interval.
 
     Args:
         frame: A row for each seed, of one experiment.
-        value: Column of the number, such as `exact_accuracy`.
+        value: Numeric column, such as `exact_accuracy`.
         seed: Column of the seeds.
-        level: Of the interval.
+        level: Confidence level.
 
     Raises:
         StatisticsError: There is one seed, one occurs twice, or all gave the same number.
@@ -62,16 +62,16 @@ def across_seeds(frame: pl.DataFrame, value: str, *, seed: str = "seed", level: 
 def difference_across_seeds(
     frame: pl.DataFrame, value: str, *, of: str, a: str, b: str, seed: str = "seed", level: float = LEVEL
 ) -> AcrossSeeds:
-    """How much more the second of two experiments has than the first, over the seeds that both have.
+    """Return the difference of two experiments, second minus first, over the seeds that both have.
 
     Args:
-        frame: A row for each experiment and seed.
-        value: Column of the number.
-        of: Column of the experiments' names.
-        a: Name of the first.
-        b: Name of the second.
+        frame: One row per experiment and seed.
+        value: Numeric column.
+        of: Column with the experiments' names.
+        a: Name of the first experiment.
+        b: Name of the second experiment.
         seed: Column of the seeds.
-        level: Of the interval.
+        level: Confidence level.
 
     Raises:
         StatisticsError: They share fewer than two seeds, one occurs twice, or all differences are the same.
@@ -98,7 +98,7 @@ def difference_across_seeds(
 
 
 def _of(values: NDArray[np.float64], what: str, level: float, largest: float) -> AcrossSeeds:
-    """Of values that were worked out from numbers up to `largest`: what rounding makes of equal ones is no spread."""
+    """Return statistics of values computed from numbers up to `largest`; rounding is not counted as spread."""
     check_level(level)
     count, mean, std = len(values), float(values.mean()), float(values.std(ddof=1))
     if np.ptp(values) <= ROUNDING * largest:

@@ -1,1 +1,1 @@
-"""The result tables: their schemas, how they are written so that nothing half-written shows, how SQL reads them."""
+"""The result tables: their schemas, their writer, which never exposes partial results, and SQL access."""

@@ -1,8 +1,8 @@
 """Writes all tables and views as one DuckDB file.
 
-What is small is a table. Predictions, candidates and traces are one table each, `all_predictions`, `all_votes` and
-`all_traces`, and what follows from them row by row is a view, so that tokens are stored once and pairs of runs not at
-all.
+Small views become tables. Predictions, candidates and traces are stored once, in `all_predictions`, `all_votes` and
+`all_traces`; what can be computed from them row by row stays a view. So tokens are stored once, and pairs of runs are
+not stored.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ STORAGE_VERSION = "v1.0.0"
 
 @dataclass(frozen=True)
 class Exported:
-    """A file that was written.
+    """Result of the export.
 
     Attributes:
-        path: The file.
-        rows: Rows of each table in it.
-        views: Views in it.
-        size_bytes: Of the file (bytes).
-        problems: A line for each thing that it is without.
+        path: Path of the file.
+        rows: Number of rows of each table.
+        views: Names of the views.
+        size_bytes: Size of the file.
+        problems: A line for each thing that could not be exported.
     """
 
     path: Path
@@ -56,7 +56,7 @@ class Exported:
 
 
 def write_duckdb(layout: Layout, path: Path, *, force: bool = False) -> Exported:
-    """Write all views over results, runs and catalog as a DuckDB file, whole or not at all.
+    """Write all views over results, runs and catalog as a DuckDB file, atomically.
 
     Args:
         layout: The root.
@@ -65,7 +65,7 @@ def write_duckdb(layout: Layout, path: Path, *, force: bool = False) -> Exported
     """
     _check_free(path, force=force)
     views = list_views()
-    # As a query that names everything, comments too: then all files are read.
+    # Pass a query that names everything, comments too, so that all files are read.
     everything = " ".join([*views, "comment"])
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_path(path)
@@ -96,7 +96,7 @@ def _check_free(path: Path, *, force: bool) -> None:
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, views: dict[str, View]) -> dict[str, int]:
-    """Make the tables and views of the attached file `out`; returns the rows of each table."""
+    """Create the tables and views of the attached file `out`; return the number of rows of each table."""
     rows: dict[str, int] = {}
     for name in views:
         if name not in OVER_ROWS:
@@ -107,7 +107,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, views: dict[str, View]) -> dict
     for statement in connection.extract_statements(
         files("catalogs").joinpath("results.sql").read_text("utf-8")
     ):
-        # In the file the catalog's tables lie beside the others.
+        # In the file, the catalog's tables are in the same schema as the others.
         if any(f"CREATE VIEW {name} AS" in statement.query for name in OVER_ROWS):
             connection.execute(statement.query.replace("catalog.", ""))
         elif "CREATE MACRO" in statement.query:

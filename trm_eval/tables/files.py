@@ -1,6 +1,6 @@
-"""The files of the result tables as they are now: listed, checked, and opened as Arrow datasets.
+"""Files of the result tables: listed, verified, and opened as Arrow datasets.
 
-Files are replaced while they are read: what is gone since it was listed is listed again.
+Files may be replaced while they are read: if a listed file no longer exists, the listing is repeated.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ TableFile = tuple[str, str, str]
 
 @contextmanager
 def skipping_damaged(skip: bool = True) -> Generator[None, None, None]:
-    """Queries within leave out files that are damaged, as they do those that are missing, and name both."""
+    """Context in which queries leave out damaged files, as they do missing ones, and report both."""
     token = _SKIPS.set(skip)
     try:
         yield
@@ -51,11 +51,11 @@ def skipping_damaged(skip: bool = True) -> Generator[None, None, None]:
 
 @dataclass(frozen=True)
 class Only:
-    """What a query is about, where the caller knows it: files of anything else are not opened.
+    """Scope of a query, if the caller knows it; files outside the scope are not opened.
 
     Attributes:
-        runs: Names of runs, for their metrics and evaluations; None for all.
-        evaluations: Evaluations, for their predictions, votes and traces, and of `evals` for the rows of their runs;
+        runs: Names of runs whose metrics and evaluations are needed; None for all.
+        evaluations: Evaluations whose predictions, votes and traces are needed, and the rows of their runs in `evals`;
             None for all.
     """
 
@@ -71,11 +71,11 @@ def open_tables(
     again: bool,
     only: Only = Only(),
 ) -> tuple[dict[str, pads.Dataset | pa.Table | Parts], list[str]]:
-    """What the views are made of, by name, and a line for each file that is missing.
+    """Open the data of the views, by name; return them, and a line for each missing file.
 
-    Published copies of `runs` and `train_metrics` are opened only of runs whose folder is gone; views read no others.
+    Published copies of `runs` and `train_metrics` are opened only if the run's folder is gone; views read no others.
 
-    Results are replaced while they are read: where a file that was listed is gone, everything is listed again.
+    Results may be replaced while they are read: if a listed file no longer exists, the listing is repeated.
     """
     results = layout.results
     live = {record.run for _, record in runs}
@@ -114,7 +114,7 @@ def open_tables(
 def _evals(
     layout: Layout, again: bool, skips: bool, runs: frozenset[str] | None
 ) -> tuple[pa.Table, list[str]]:
-    """The rows of `evals`, one of each evaluation, and a line for each file that is gone, or damaged and left out."""
+    """Return the newest row of each evaluation, and a line for each file that is gone, or damaged and left out."""
     listed = [file for file in _listed(layout, "evals") if runs is None or file[2] in runs]
     found, gone = _parts("evals", layout.results.within("evals"), listed, again=again)
     try:
@@ -128,7 +128,7 @@ def _no_evals() -> pa.Table:
 
 
 def _runs_of(layout: Layout, only: Only) -> frozenset[str] | None:
-    """The runs whose rows of `evals` are read; None for all, also where a merged file may hold an evaluation."""
+    """Return the runs whose rows of `evals` are needed; None for all, also if an evaluation may be in a merged file."""
     if only.runs is not None or only.evaluations is None:
         return only.runs
     found = {stem_of(name.rpartition("/")[2]): run for name, _, run in _listed(layout, "evals")}
@@ -137,19 +137,19 @@ def _runs_of(layout: Layout, only: Only) -> frozenset[str] | None:
 
 
 def tested_runs(layout: Layout) -> set[str]:
-    """The runs that have evaluations; their files are listed only."""
+    """Return the runs that have evaluations; files are only listed."""
     return {run for _, _, run in _listed(layout, "evals")}
 
 
 @recent
 def _names(layout: Layout, table: str) -> list[str]:
-    """The Parquet files of a table, by their names in its folder."""
+    """Return the names of a table's Parquet files, relative to its folder."""
     return layout.results.within(table).names("experiment=*/run=*/*.parquet")
 
 
 @recent
 def _listed(layout: Layout, table: str) -> list[TableFile]:
-    """Every Parquet file of a table, one of each stem; of `evals` all, for rows say themselves which is newer."""
+    """Return a table's Parquet files, one for each stem; all for `evals`, whose rows have timestamps."""
     found: list[TableFile] = []
     names = _names(layout, table)
     for name in names if table == "evals" else one_of_each(names):
@@ -159,7 +159,7 @@ def _listed(layout: Layout, table: str) -> list[TableFile]:
 
 
 def _newest(layout: Layout, evals: Parts) -> pa.Table:
-    """The rows of `evals`, one of each evaluation."""
+    """Return the newest row of each evaluation."""
     try:
         return newest_rows(read_small(evals))
     except (
@@ -180,10 +180,10 @@ def _of_evaluations(evals: pa.Table, evaluations: frozenset[str]) -> pa.Table:
 def _named_files(
     layout: Layout, table: str, evals: pa.Table
 ) -> tuple[dict[TableFile, str | None], list[str]]:
-    """The files of a table that evaluations name, each with the only evaluation that names it, and a line for each
-    missing file.
+    """Return the files of a table that evaluations refer to, and a line for each missing file.
 
-    Several evaluations may lie in one file, and a file of format 1, which has no digest, may be of another writer.
+    Each file comes with the only evaluation that refers to it, or None: several evaluations may share one file, and a
+    file of format 1, which has no digest, may come from another writer.
     """
     there = set(_names(layout, table))
     parts, digests = NAMED_BY_EVALS[table]
@@ -206,9 +206,9 @@ def _named_files(
 def _dataset(
     table: str, folder: Folder, found: Sequence[TableFile], *, again: bool
 ) -> tuple[pads.Dataset | pa.Table, list[str]]:
-    """Parquet files of a table, checked, with the columns experiment and run, and a line for each that is gone.
+    """Open verified Parquet files of a table, with the columns experiment and run; also return lines on gone files.
 
-    Without files it is an empty table.
+    Without files the result is an empty table.
     """
     parts, gone = _parts(table, folder, found, again=again)
     if not parts.files:
@@ -229,8 +229,8 @@ def _dataset(
 def _parts(
     table: str, folder: Folder, found: Sequence[TableFile] | Mapping[TableFile, str | None], *, again: bool
 ) -> tuple[Parts, list[str]]:
-    """Parquet files of a table, checked, with the evaluation that each is of where that is known, and a line for each
-    that is gone.
+    """Return verified Parquet files of a table, each with its evaluation if known, and a line for each file that is
+    gone.
     """
     legacy = pa.schema(LEGACY.get(table, []))
     schema = pa.unify_schemas([TABLES[table], legacy, PARTITIONING])

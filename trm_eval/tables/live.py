@@ -34,7 +34,7 @@ from trm_train.runs.status import read_status, written_steps
 
 
 def run_row(record: RunRecord, differs: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """A run's row in `runs`; `differs` is from `differences_of`."""
+    """Return a run's row in `runs`; `differs` is from `differences_of`."""
     return {
         "experiment_group": record.group,
         "scale": record.scale,
@@ -63,9 +63,9 @@ def _config_text(config: RunConfig) -> str:
 
 @recent
 def live_runs(layout: Layout) -> tuple[pa.Table, list[tuple[Folder, RunRecord]], list[str]]:
-    """Every run under a root, its folder and record, and a line for each run whose record cannot be read.
+    """Return a table of all runs under a root, their folders and records, and a line for each unreadable record.
 
-    The line is a `Note` where the record is whole, of a version or architecture that this checkout lacks.
+    The line is a `Note` if the record is intact but of a version or architecture that this checkout does not have.
     """
     found = read_records(layout)
     runs = [(folder, record) for folder, record in found if isinstance(record, RunRecord)]
@@ -96,7 +96,7 @@ def live_runs(layout: Layout) -> tuple[pa.Table, list[tuple[Folder, RunRecord]],
 
 
 def no_runs() -> pa.Table:
-    """The table of `live_runs` without rows."""
+    """Return the table of `live_runs` without rows."""
     names = pa.schema([("experiment", pa.string()), ("run", pa.string())])
     return pa.unify_schemas([RUNS, RUN_STATUS, names]).empty_table()
 
@@ -104,12 +104,12 @@ def no_runs() -> pa.Table:
 def live_parts(
     layout: Layout, runs: list[tuple[Folder, RunRecord]]
 ) -> tuple[list[tuple[str, str, str]], list[str]]:
-    """Name in the folder of runs, experiment and run of every metric part; and a line for each run that lacks one."""
+    """Return path (in the runs folder), experiment and run of every metrics file, and a line for each gap in a run."""
     top = f"{layout.runs.path}/"
     parts: list[tuple[str, str, str]] = []
     problems: list[str] = []
     folders = [folder for folder, _ in runs]
-    # The status first: a later status may name parts that were not listed yet.
+    # Read the status first: a later status may refer to files that are not listed.
     written = layout.store.each(written_steps, folders)
     names_of_runs = layout.store.each(part_names, folders)
     for (folder, record), last, names in zip(runs, written, names_of_runs, strict=True):
@@ -128,12 +128,12 @@ READ_AT_ONCE = 65_536
 
 
 def token_table(layout: Layout, evals: pa.Table) -> tuple[pa.Table, list[str]]:
-    """Rows of `PUZZLE_TOKENS` of every split in `evals` that is there as it was evaluated, and a line for each that
-    cannot be read or is too large.
+    """Return `PUZZLE_TOKENS` rows of every split in `evals` that is present and unchanged, and a line for each split
+    that cannot be read or is too large.
 
     Args:
         layout: The root.
-        evals: With the columns dataset, split and split_digest.
+        evals: Table with the columns dataset, split and split_digest.
     """
     columns = (evals[name].to_pylist() for name in ("dataset", "split", "split_digest"))
     found, problems = [PUZZLE_TOKENS.empty_table()], list[str]()
@@ -152,7 +152,7 @@ def token_table(layout: Layout, evals: pa.Table) -> tuple[pa.Table, list[str]]:
                 continue
             found += _tables(dataset)
         except DatasetNotFoundError:
-            continue  # its predictions stay, without puzzles
+            continue  # its predictions remain, without puzzles
         except DataError as error:
             problems.append(str(error))
     return pa.concat_tables(found), problems
@@ -185,19 +185,19 @@ STATED = ("primary", "second-hand")
 
 @cache
 def claims_table() -> pa.Table:
-    """The claims that ship with the package."""
+    """Return the claims that ship with the package."""
     return read_claims(files("catalogs").joinpath("claims.csv").read_text("utf-8"), "catalogs/claims.csv")
 
 
 def read_claims(text: str, where: str) -> pa.Table:
-    """Claims from CSV.
+    """Parse claims from CSV.
 
     Args:
-        text: With a header.
-        where: The file's name, for messages.
+        text: CSV with a header.
+        where: Name of the file, for messages.
 
     Raises:
-        QueryError: A column is missing, or a row has another form; says which line and what is allowed.
+        QueryError: A column is missing, or a row is invalid; the message has the line and the allowed values.
     """
     reader = csv.DictReader(io.StringIO(text))
     names = set(reader.fieldnames or ())

@@ -1,4 +1,4 @@
-"""The named queries of the package."""
+"""Named queries of the package."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from trm_data.errors import QueryError
 
 
 def query_text(query: str) -> str:
-    """The SQL of a query as a user gives it: itself, or a named one behind `@`."""
+    """Return the SQL of a query given by the user: SQL itself, or `@name`."""
     return load_query(query[1:]) if query.startswith("@") else query
 
 
 def named_queries() -> dict[str, str]:
-    """Names of the queries that ship with the package, and what each answers (its first comment)."""
+    """Return the names of the queries that ship with the package, with their descriptions (first comment)."""
     found: dict[str, str] = {}
     for file in files("catalogs").joinpath("queries").iterdir():
         if file.name.endswith(".sql"):
@@ -24,7 +24,7 @@ def named_queries() -> dict[str, str]:
 
 
 def load_query(name: str) -> str:
-    """The SQL of a named query."""
+    """Return the SQL of a named query."""
     queries = named_queries()
     if name not in queries:
         known = [f"@{each}" for each in queries]

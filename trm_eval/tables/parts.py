@@ -1,7 +1,7 @@
-"""Large tables that DuckDB reads from named files; it can open no others.
+"""Large tables that DuckDB reads from listed files; it may open no others.
 
-DuckDB knows how many rows its own files have, so it joins the small side to the large one; of an Arrow dataset it knows
-nothing, and held a study's predictions in memory to look up a few evaluations.
+DuckDB knows the row counts of its own files, so it joins the small side to the large one. For an Arrow dataset it knows
+no counts, and kept a study's predictions in memory to look up a few evaluations.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ PATTERN = frozenset("*?[")
 
 @dataclass(frozen=True)
 class Parts:
-    """Checked Parquet files of a table.
+    """Verified Parquet files of a table.
 
     Attributes:
-        schema: Columns of the table; of newer files no more are shown, of older ones those that are missing are NULL.
-        files: Path, experiment and run of each.
-        owners: The evaluation, by path, of each file that has its rows and no others; they were written at once, with
-            the same columns.
+        schema: Columns of the table; extra columns of newer files are hidden, missing columns of older files are NULL.
+        files: Path, experiment and run of each file.
+        owners: Evaluation by path, for files that contain only that evaluation; the files of one evaluation were
+            written together, with the same columns.
     """
 
     schema: pa.Schema
@@ -41,7 +41,7 @@ class Parts:
     owners: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def register(self, connection: duckdb.DuckDBPyConnection, table: str) -> None:
-        """Make them the views <table>_whole, of files with an owner, and <table>_files, of the others."""
+        """Register the views <table>_whole, of files with an owner, and <table>_files, of the others."""
         whole = [file for file in self.files if file[0] in self.owners]
         self._register(connection, f"{table}_whole", whole)
         self._register(
@@ -75,7 +75,7 @@ class Parts:
         )
 
     def _dataset(self, paths: Sequence[str]) -> pads.Dataset:
-        """Files that DuckDB cannot name, because it would read their paths as patterns."""
+        """Open files whose paths DuckDB would read as globs."""
         partition = [self.schema.get_field_index(name) for name in ("experiment", "run")]
         kept = [field for index, field in enumerate(self.schema) if index not in partition]
         return pads.FileSystemDataset.from_paths(
@@ -85,7 +85,7 @@ class Parts:
 
 @dataclass
 class _Kept:
-    """Rows that were read before, of files whose names have their digest, so that they never change."""
+    """Cache of rows from files whose names contain their digest, so that they never change."""
 
     table: pa.Table
     rows: dict[str, range] = field(default_factory=dict[str, range])
@@ -97,7 +97,7 @@ _LOCK = threading.Lock()
 
 
 def read_small(parts: Parts) -> pa.Table:
-    """All rows of small files, in their order; a file with a digest in its name is read once in this process."""
+    """Return all rows of small files, in order; a file with a digest in its name is read once per process."""
     with _LOCK:
         key = parts.schema.to_string()
         kept = _KEPT.setdefault(key, _Kept(parts.schema.empty_table()))
@@ -121,7 +121,7 @@ def read_small(parts: Parts) -> pa.Table:
 
 
 def _read_rows(parts: Parts, files: Sequence[tuple[str, str, str]]) -> tuple[pa.Table, list[int]]:
-    """The rows of files under the columns of the table, and the number of rows of each file."""
+    """Return the rows of files with the columns of the table, and the number of rows of each file."""
     paths = [path for path, _, _ in files]
     if any(PATTERN.intersection(path) for path in paths):
         read = [pads.dataset(path, format="parquet").to_table() for path in paths]
@@ -146,7 +146,7 @@ def _read_rows(parts: Parts, files: Sequence[tuple[str, str, str]]) -> tuple[pa.
 
 
 def _read_together(paths: Sequence[str]) -> tuple[pa.Table, list[int]]:
-    """The rows of files by one query, in the order of the paths, and the number of rows of each."""
+    """Read files with one query; return their rows in the order of the paths, and the number of rows of each."""
     try:
         with duckdb.connect() as connection:
             connection.execute("SET TimeZone = 'UTC'")
@@ -164,7 +164,7 @@ def _read_together(paths: Sequence[str]) -> tuple[pa.Table, list[int]]:
 
 
 def allow(connection: duckdb.DuckDBPyConnection, tables: Sequence[Parts]) -> None:
-    """Let a connection read these files also when it is locked, and no others."""
+    """Allow a connection to read these files even when it is locked, and no others."""
     paths = [quote_literal(path) for parts in tables for path, _, _ in parts.files]
     if paths:
         connection.execute(f"SET allowed_paths = [{', '.join(paths)}]")

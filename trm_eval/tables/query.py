@@ -1,7 +1,7 @@
 """Runs SQL over the result tables and the dataset catalog, read-only.
 
-The tables are registered as Arrow datasets, so of the files only the columns and rows a query needs are read; after
-that the connection has no access to files or the network, and its settings are locked.
+The tables are registered as Arrow datasets, so only the columns and rows that a query needs are read from the files.
+After that the connection has no access to files or the network, and its settings are locked.
 """
 
 from __future__ import annotations
@@ -105,20 +105,20 @@ def query_results(
     most_rows: int | None = None,
     only: Only = Only(),  # noqa: B008
 ) -> QueryResult:
-    """The result of a query over results and catalog.
+    """Run a query over results and catalog.
 
     Args:
         layout: The root.
         sql: A query, or `@name` for one of `named_queries`.
-        parameters: Values for `?` in it.
-        verify: Check every file that is read, also those that were found whole before.
-        as_table: Give an Arrow table instead of rows.
-        most_rows: That an Arrow table has; further ones are not fetched.
-        only: What the query is about, where the caller knows it; files of anything else are not opened.
+        parameters: Values for each `?` in the query.
+        verify: Verify every file that is read, even if it was verified before.
+        as_table: Return an Arrow table instead of rows.
+        most_rows: Maximum number of rows in an Arrow table; further rows are not fetched.
+        only: Scope of the query, if known; files outside the scope are not opened.
 
     Raises:
-        QueryError: The SQL cannot be run, or there is no query of that name.
-        CorruptFileError: A file has other bytes than were written.
+        QueryError: The SQL cannot be run, or the named query does not exist.
+        CorruptFileError: A file has changed since it was written.
     """
 
     def read(connection: duckdb.DuckDBPyConnection) -> QueryResult:
@@ -130,18 +130,18 @@ def query_results(
 
 
 def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> polars.DataFrame:
-    """The result of a query over runs, results and catalog, as a data frame.
+    """Run a query over runs, results and catalog; return a data frame.
 
     Args:
         query: One SQL query, or `@name` for one of `named_queries`.
-        root: Folder of everything, `gs://bucket/prefix`, a layout or a store; else `$TRM_ROOT`, else `./trm`.
-        skip_damaged: Leave out datasets and runs that are damaged, instead of raising. A run of another version is left
-            out with a warning.
+        root: Root folder, `gs://bucket/prefix`, a layout or a store (default: `$TRM_ROOT`, else `./trm`).
+        skip_damaged: Leave out damaged datasets and runs instead of raising an error. A run of another version is
+            always left out, with a warning.
 
     Raises:
-        QueryError: The SQL is not a query or cannot be run, no named query has this name, or a file is damaged.
-        CorruptFileError: A file of results or metrics has other bytes than were written.
-        SpecError: There is no such root.
+        QueryError: The SQL is not a query or cannot be run, the named query does not exist, or a file is damaged.
+        CorruptFileError: A file of results or metrics has changed since it was written.
+        SpecError: The root does not exist.
     """
     if not isinstance(query, str):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise QueryError(f"a query is text, or the name of one as '@name'; got {type(query).__name__}")
@@ -165,9 +165,9 @@ def _read(
     again: bool = False,
     only: Only = Only(),  # noqa: B008
 ) -> tuple[Found, list[str]]:
-    """What is read from the results, opened again where files were replaced meanwhile; and what is left out.
+    """Read from the results, and open them again if files were replaced meanwhile; also return what was left out.
 
-    Where the query fails it is read beside all views, so that the message knows of them.
+    A query that fails is run again with all views, so that the error message can suggest their names.
     """
     everything, left = False, ATTEMPTS
     while True:
@@ -188,7 +188,7 @@ def _read(
 
 
 def query_evaluation(layout: Layout, name: str, evaluation: str) -> QueryResult:
-    """A named query, for one evaluation alone; the columns that say which one are left out."""
+    """Run a named query for one evaluation; columns that identify the evaluation are left out."""
     sql = load_query(name).rstrip().rstrip(";")
     found = query_results(layout, f"SELECT * FROM (\n{sql}\n) WHERE evaluation = ?", [evaluation])
     kept = [position for position, column in enumerate(found.columns) if column not in WHICH_EVALUATION]
@@ -204,10 +204,10 @@ def open_results(
     everything: bool = False,
     only: Only = Only(),  # noqa: B008
 ) -> Generator[tuple[duckdb.DuckDBPyConnection, list[str]], None, None]:
-    """A connection in memory with the views over runs, results and catalog; and a line for all that is left out.
+    """Open an in-memory connection with the views over runs, results and catalog; also yield what was left out.
 
-    Views that the query cannot mean are not made, unless it is `everything`: to make all takes longer than most
-    queries. Tables that it cannot mean are empty: of a root on a bucket their files need not be fetched.
+    Views that the query cannot refer to are not created unless `everything` is set, because creating all takes longer
+    than most queries. Tables that it cannot refer to are empty, so that their files need not be fetched from a bucket.
     """
     left = ATTEMPTS
     while True:
@@ -238,19 +238,19 @@ def _make_views(
     everything: bool,
     only: Only,
 ) -> list[str]:
-    """What `open_results` gives; the catalog stays attached as long as the stack."""
+    """Create the views of `open_results`; the catalog stays attached until the stack is closed."""
     text = files("catalogs").joinpath("results.sql").read_text("utf-8")
     named = _named_by(sql, text)
     shows = everything or any(word in sql.lower() for word in SHOW_COMMENTS)
     wanted = {table for table in TABLES if f"{table}_files" in named or (shows and table in SMALL)}
     if not wanted.isdisjoint(NAMED_BY_EVALS) or "tokens_live" in named:
-        wanted.add("evals")  # whose rows say which files count
+        wanted.add("evals")  # its rows say which files count
     connection.execute("SET TimeZone = 'UTC'")
-    connection.execute("SET enable_progress_bar = false")  # it would stand among what a `python -c` prints
+    connection.execute("SET enable_progress_bar = false")  # it would mix with printed output
     problems: list[str] = []
     if shows or "catalog" in named or not _words(sql).isdisjoint(CATALOG_TABLES):
         problems += stack.enter_context(_catalog(connection, layout))
-    # A query about known evaluations needs no run; the others also say which runs cannot be read.
+    # A query about known evaluations needs no runs; other queries also report which runs cannot be read.
     needs_runs = only.evaluations is None or not named.isdisjoint({"runs", "train_metrics_live"})
     runs, folders, unread = live_runs(layout) if needs_runs else (no_runs(), [], [])
     problems += unread
@@ -283,7 +283,7 @@ def _tokens(layout: Layout, evals: object) -> tuple[pa.Table, list[str]]:
 
 
 def _named_by(sql: str, views: str) -> set[str]:
-    """The words of a query, and of every view that it names, and so on: all tables that it can mean are among them."""
+    """Return the words of a query and, recursively, of the views that it names: every table that it may refer to."""
     bodies = _words_of_views(views)
     named, new = set[str](), _words(sql)
     while new:
@@ -294,7 +294,7 @@ def _named_by(sql: str, views: str) -> set[str]:
 
 @cache
 def _words_of_views(views: str) -> dict[str, set[str]]:
-    """The words of each view's body."""
+    """Return the words in the body of each view."""
     return {name: _words(body) for name, body in VIEW.findall(COMMENT.sub("", views))}
 
 
@@ -303,7 +303,7 @@ def _words(sql: str) -> set[str]:
 
 
 def _comment(connection: duckdb.DuckDBPyConnection, views: str) -> None:
-    """Give every column of every view its comment: from the schemas, or from the catalog's tables."""
+    """Add a comment to every column of every view: from the schemas, or from the catalog's tables."""
     known = connection.execute(
         "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE database_name = 'catalog'"
     ).fetchall()
@@ -336,10 +336,10 @@ def _comment(connection: duckdb.DuckDBPyConnection, views: str) -> None:
 
 @contextmanager
 def _catalog(connection: duckdb.DuckDBPyConnection, layout: Layout) -> Generator[list[str], None, None]:
-    """The dataset catalog as `catalog`, and its tables under their own names; empty without datasets.
+    """Attach the dataset catalog as `catalog`, and create views of its tables; empty without datasets.
 
     Yields:
-        A line for each dataset that is not in it.
+        A line for each dataset that is left out.
     """
     with ExitStack() as stack:
         problems: list[str] = []
@@ -356,7 +356,7 @@ def _catalog(connection: duckdb.DuckDBPyConnection, layout: Layout) -> Generator
 
 
 def experiment_table() -> pa.Table:
-    """All experiments, a row for each scale and data."""
+    """Return all experiments, a row for each scale and data."""
     rows = [
         _row(item, setting, config)
         for item in load_experiments().values()

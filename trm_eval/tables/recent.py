@@ -1,6 +1,6 @@
-"""Listings of a root, cached for a few seconds for processes with many queries, such as the dashboard.
+"""Cache of a root's listings, for a few seconds, for processes with many queries such as the dashboard.
 
-Off unless a process asks for it. Files that are gone are looked for again at once (`forget`).
+Off by default. If a file has gone, `forget` drops the cache at once.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ _seconds = 0.0
 
 
 def keep_for(seconds: float) -> None:
-    """Let the queries of this process share what they list and read of a root, until a time after the last of it was
-    read (s); 0 ends that."""
+    """Share listings of a root between queries of this process until `seconds` after the last read; 0 disables the
+    cache."""
     global _seconds
     _seconds = seconds
     _KEPT.clear()
 
 
 def forget(layout: Layout) -> None:
-    """List a root again at the next query."""
+    """Drop the cached listings of a root."""
     _KEPT.pop(layout.place, None)
 
 
 def recent(read: Callable[..., Found]) -> Callable[..., Found]:
-    """Keep what a function reads of a layout, by its further arguments."""
+    """Cache what a function reads of a layout, by its other arguments."""
 
     @wraps(read)
     def kept(layout: Layout, *arguments: Any) -> Found:
         if not _seconds:
             return read(layout, *arguments)
         key = (read, *arguments)
-        with _LOCK:  # a second page waits for what the first one reads
+        with _LOCK:  # concurrent pages wait for one read
             if time.monotonic() - _READ.get(layout.place, -_seconds) > _seconds:
                 forget(layout)
             found = _KEPT.get(layout.place, {})

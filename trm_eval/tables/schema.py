@@ -1,6 +1,6 @@
 """Schemas of the result tables. Every column has a comment with its unit; SQL shows them.
 
-The folders `experiment=<e>/run=<r>` of a table give two more columns, `experiment` and `run`.
+The folders `experiment=<e>/run=<r>` of a table add two columns, `experiment` and `run`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _schema(columns: list[tuple[str, pa.DataType, str]]) -> pa.Schema:
 
 
 def comments_of(schema: pa.Schema) -> dict[str, str]:
-    """The comment of every column of a schema."""
+    """Return the comment of every column of a schema."""
     return {field.name: field.metadata[b"comment"].decode() for field in schema}
 
 
@@ -546,6 +546,6 @@ NAMED_BY_EVALS = {
 
 
 def comments(table: str) -> dict[str, str]:
-    """Comment of every column of a table, the two of its folders included."""
+    """Return the comment of every column of a table, including the two partition columns."""
     found = {field.name: (field.metadata or {}).get(b"comment", b"").decode() for field in TABLES[table]}
     return {**found, **PARTITION_COLUMNS}

@@ -1,4 +1,4 @@
-"""The views: names, descriptions, and columns with types and units. Needs no root."""
+"""Descriptions of the views: names, texts, and columns with types and units. Needs no root."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ORDER BY c.table_name, c.column_index"""
 
 
 def described() -> dict[str, str]:
-    """What each view over results says: the comment before it in `catalogs/results.sql`."""
+    """Return the description of each view over results: the comment before it in `catalogs/results.sql`."""
     text = files("catalogs").joinpath("results.sql").read_text("utf-8")
     found: dict[str, str] = {}
     for comment, name in DESCRIBED.findall(text):
@@ -31,7 +31,7 @@ def described() -> dict[str, str]:
 
 
 def list_views() -> dict[str, View]:
-    """Every view by name: those over runs and results, and the tables of the dataset catalog."""
+    """Return every view by name: those over runs and results, and the tables of the dataset catalog."""
     with tempfile.TemporaryDirectory() as nothing:
         rows = query_results(resolve_root(nothing), COLUMNS_SQL).rows
     says, columns = described(), dict[str, list[Column]]()

@@ -1,8 +1,8 @@
 """Writes result tables as Parquet under `<root>/results/<table>/experiment=<e>/run=<r>/`.
 
-The stem of a file's name follows from what it holds, so writing a result again replaces it; the digest of its bytes
-follows the stem. The row in `evals` is written last and names its parts with their digests: readers show only what is
-named there, so a writer that dies leaves nothing that anyone sees.
+The stem of a file name is determined by its content, so writing a result again replaces it; the digest of the bytes
+follows the stem. The row in `evals` is written last and refers to its files with their digests. Readers show only files
+that a row refers to, so a writer that dies leaves nothing visible.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ MERGED = "merged-"
 
 
 def table_folder(layout: Layout, table: str, experiment: str, run: str) -> Folder:
-    """Folder of a run's files of a table."""
+    """Return the folder of a run's files in a table."""
     return layout.results.within(f"{table}/experiment={experiment}/run={run}")
 
 
 def write_table(layout: Layout, table: str, experiment: str, run: str, file: str, content: Any) -> str:
-    """Write one file of a table, whole or not at all; what it replaces stays.
+    """Write one file of a table, atomically; older files with other digests stay.
 
     Args:
         layout: The root.
-        table: A table of the schema.
-        experiment: Folder, and column.
-        run: Folder, and column.
-        file: Name of the file, without digest and ending.
-        content: Rows; their columns are the schema's.
+        table: Name of a table of the schema.
+        experiment: Name of the experiment (folder and column).
+        run: Name of the run (folder and column).
+        file: Name of the file, without digest and suffix.
+        content: Rows with the columns of the schema.
 
     Returns:
-        Its name in the table's folder of the run.
+        Name of the file in the run's folder of the table.
     """
     folder, schema = table_folder(layout, table, experiment, run), TABLES[table]
     where = f"{folder.where(file)}.parquet"
@@ -64,7 +64,7 @@ def write_table(layout: Layout, table: str, experiment: str, run: str, file: str
 
 
 def replace_table(layout: Layout, table: str, experiment: str, run: str, file: str, content: Any) -> None:
-    """Write one file of a table in the place of the one of this name that is there; see `write_table`."""
+    """Write one file of a table, and delete the existing ones with the same stem; see `write_table`."""
     folder = table_folder(layout, table, experiment, run)
     before = of_stem(folder, file)
     name = write_table(layout, table, experiment, run, file, content)
@@ -74,14 +74,14 @@ def replace_table(layout: Layout, table: str, experiment: str, run: str, file: s
 
 
 def part_names_of(parts: Sequence[str], digests: Sequence[str] | None) -> list[str]:
-    """Names of the files of a table that a row of `evals` names; of format 1 without digests."""
+    """Return the file names that a row of `evals` refers to; format 1 has no digests."""
     if digests is None:
         return [f"{part}.parquet" for part in parts]
     return [f"{part}.{digest}.parquet" for part, digest in zip(parts, digests, strict=True)]
 
 
 def files_named(row: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The files that a row of `evals` names, by table."""
+    """Return the files that a row of `evals` refers to, by table."""
     return {
         table: part_names_of(row.get(parts) or [], row.get(digests))
         for table, (parts, digests) in NAMED_BY_EVALS.items()
@@ -89,13 +89,13 @@ def files_named(row: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def adding(layout: Layout, experiment: str, run: str) -> AbstractContextManager[None]:
-    """Held while results of a run are written: what no row names yet is not taken for something left behind."""
+    """Hold a shared lock while results of a run are written, so that files without a row are not deleted."""
     folder = table_folder(layout, "evals", experiment, run)
     return locked(folder, f"{run}: results are being removed; wait for it", shared=True)
 
 
 def rows_of_evals(folder: Folder, pattern: str) -> list[dict[str, Any]]:
-    """Rows of `evals` in the files that fit a pattern; none of a file that is damaged."""
+    """Return the rows of `evals` in the files that match a glob; damaged files are skipped."""
     found: list[dict[str, Any]] = []
     for path in folder.currents(folder.names(pattern)):
         with suppress(pa.ArrowException, UnicodeDecodeError, OSError, KeyError, TypeError):
@@ -104,7 +104,7 @@ def rows_of_evals(folder: Folder, pattern: str) -> list[dict[str, Any]]:
 
 
 def named_before(layout: Layout, experiment: str, run: str, evaluation: str) -> list[dict[str, list[str]]]:
-    """What earlier evaluations of this id name, by table; nothing where a row is damaged: its files stay, unnamed."""
+    """Return what earlier evaluations with this id refer to, by table; files of damaged rows are left out."""
     folder = table_folder(layout, "evals", experiment, run)
     merged = [row for row in rows_of_evals(folder, f"{MERGED}*") if row["evaluation"] == evaluation]
     return [files_named(row) for row in (*rows_of_evals(folder, f"{evaluation}.*"), *merged)]
@@ -113,7 +113,7 @@ def named_before(layout: Layout, experiment: str, run: str, evaluation: str) -> 
 def drop_replaced(
     layout: Layout, experiment: str, run: str, before: Sequence[dict[str, list[str]]], row: Mapping[str, Any]
 ) -> None:
-    """Remove files that an evaluation named before, unless its new row in `evals` names them, or another one's does."""
+    """Delete files of the replaced evaluation, except those that its new row or another evaluation refers to."""
     rows = rows_of_evals(table_folder(layout, "evals", experiment, run), f"{MERGED}*")
     others = [files_named(other) for other in rows if other["evaluation"] != row["evaluation"]]
     for table, names in files_named(row).items():
@@ -124,7 +124,7 @@ def drop_replaced(
 
 
 def newest_rows(evals: pa.Table) -> pa.Table:
-    """The newest row of each evaluation; during a replacement there may be two."""
+    """Return the newest row of each evaluation; during a replacement there may be two."""
     columns = (evals[name].to_pylist() for name in ("experiment", "run", "evaluation"))
     made = evals["created_at"].cast(pa.int64()).to_pylist()
     chosen: dict[tuple[str, ...], int] = {}
@@ -136,7 +136,7 @@ def newest_rows(evals: pa.Table) -> pa.Table:
 
 
 def token_lists(tokens: NDArray[np.uint8]) -> pa.ListArray:
-    """Rows of tokens [N, S] as an Arrow list column, without a Python object a cell."""
+    """Return rows of tokens [N, S] as an Arrow list column, without a Python object per cell."""
     rows, cells = tokens.shape
     offsets = pa.array(np.arange(rows + 1, dtype=np.int32) * np.int32(cells))
     return pa.ListArray.from_arrays(offsets, pa.array(np.ascontiguousarray(tokens).reshape(-1)))
