@@ -76,7 +76,7 @@ class EvalRequest:
 
     Attributes:
         checkpoint: A step, `last`, or `best` (highest exact accuracy on the validation split).
-        dataset: Name of a dataset with the same encoding; None for the one which the run learned from. For a run on a
+        dataset: Name of a dataset with the same encoding; None for the dataset of the run. For a run on a
             mixture, the name of one of its datasets.
         split: Name of the split; None for test if it exists, else validation.
         limit: Maximum number of rows; 0 for all.
