@@ -1,6 +1,6 @@
-"""Test setup: strict JAX, array types checked at run time, no network but loopback.
+"""Test setup: strict JAX, array types checked at run time, no network except the loopback.
 
-JAX is set up through its environment variables, so that tests which do not use it do not import it.
+JAX is configured by environment variables, so that tests without JAX do not import it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.storage.root import Layout, resolve_root
 
-# A machine that is busy is no reason to fail.
+# A busy machine must not make a test fail.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
 PROJECT = Path(__file__).resolve().parents[1]
-# What was compiled once is read the next time, by other workers and by commands that tests start too. A bound makes jax
-# hold a lock while it writes.
+# Compiled programs are cached for later runs, other workers, and commands that tests start. A size limit makes jax hold
+# a lock while it writes.
 os.environ["TRM_CACHE"] = str(PROJECT / ".cache" / os.environ.get("PYTEST_XDIST_WORKER", "main"))
 os.environ["NUMBA_CACHE_DIR"] = str(PROJECT / ".cache" / "kernels")
 os.environ["JAX_COMPILATION_CACHE_DIR"] = str(PROJECT / ".cache" / "xla")
@@ -44,19 +44,19 @@ os.environ["JAX_COMPILATION_CACHE_MAX_SIZE"] = str(2 * 10**9)
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
 
-# gcsfs reads it when it is first imported, by whichever test: else it asks by gRPC of what kind a bucket is.
+# gcsfs reads this at its first import, in any test; otherwise it asks by gRPC for the type of a bucket.
 os.environ["GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT"] = "false"
 os.environ["JAX_PLATFORMS"] = "cpu"
-# Compiling takes most of the time of the tests that train. Machine code that is not optimized computes the same but for
-# rounding, and so does that of XLA's older code generator for fusions, which takes a third of the time; where bits or
-# golden numbers count, tests start a process with `as_users_run_it`.
+# Compilation takes most of the time of training tests. Unoptimized machine code gives the same results except for
+# rounding, and so does XLA's older code generator for fusions, which takes a third of the time. Where bits or golden
+# numbers matter, tests start a process with `as_users_run_it`.
 OPTIMIZATION = "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {OPTIMIZATION}".strip()
 os.environ["JAX_NUMPY_RANK_PROMOTION"] = "raise"
 os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
 os.environ["WANDB_MODE"] = "offline"
 
-# A shell's background job ignores Ctrl-C, and its children would too, those that tests interrupt among them.
+# A shell's background job ignores Ctrl-C, and so would its children, including those that tests interrupt.
 if (
     threading.current_thread() is threading.main_thread()
     and signal.getsignal(signal.SIGINT) == signal.SIG_IGN
@@ -156,7 +156,7 @@ FIRST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every test its tier and order the files."""
+    """Mark every test with its tier, and order the files."""
 
     def name(item: pytest.Item) -> str:
         return item.nodeid.removeprefix("tests/")
@@ -173,13 +173,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Before several workers start, compile the kernels, each once and on all cores."""
+    """Compile each kernel once, on all cores, before the workers start."""
     if getattr(session.config.option, "numprocesses", None) and not session.config.option.collectonly:
         warm_kernels()
 
 
 def warm_kernels() -> None:
-    """Compile the kernels of all kinds, each kind in a process of its own."""
+    """Compile the kernels of all kinds, each kind in its own process."""
     from trm_data.kinds.registry import built_in, is_compiled
 
     code = [f"import {parts.warm}" for kind, parts in built_in().items() if not is_compiled(kind)]
@@ -194,7 +194,7 @@ def warm_kernels() -> None:
 
 
 def run_here(main: Callable[[list[str]], None], *arguments: str) -> subprocess.CompletedProcess[str]:
-    """A command in this process, which has imported everything already; how it ends is as of a process."""
+    """Run a command in this process, which has already imported everything; return it like a finished process."""
     out, err = io.StringIO(), io.StringIO()
     before = signal.getsignal(signal.SIGTERM)
     try:
@@ -209,7 +209,7 @@ def run_here(main: Callable[[list[str]], None], *arguments: str) -> subprocess.C
 
 
 def error_of(main: Callable[[list[str]], None], *arguments: str) -> tuple[int, str]:
-    """The exit code of a command that must fail, run in this process, and its error line on stderr."""
+    """Run a command that must fail in this process; return its exit code and error line."""
     done = run_here(main, *arguments)
     lines = done.stderr.strip().splitlines()
     assert done.returncode != 0, done.stdout
@@ -219,13 +219,13 @@ def error_of(main: Callable[[list[str]], None], *arguments: str) -> tuple[int, s
 
 
 def as_users_run_it() -> dict[str, str]:
-    """The environment of a process that computes to the bit what it computes for users."""
+    """Return the environment of a process whose results equal those of users, bit for bit."""
     return {**os.environ, "XLA_FLAGS": os.environ["XLA_FLAGS"].replace(OPTIMIZATION, "").strip()}
 
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test that reaches for the network fails, instead of depending on it."""
+    """Fail tests that use the network."""
     connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
 
     def refuse_remote(address: Any) -> None:
@@ -246,7 +246,7 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def nqueens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None, None, None]:
-    """The example of a kind from another package, as if it were installed: its module, and metadata that name it."""
+    """The example kind of another package, as if it were installed: its module, and metadata that refer to it."""
     site = tmp_path / "site"
     info = site / "trm_nqueens-0.1.0.dist-info"
     info.mkdir(parents=True)
@@ -262,7 +262,7 @@ def nqueens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None, 
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of real puzzles beside the checkout; tests that need it skip where it is missing."""
+    """Folder of real puzzles next to the checkout; tests that need it are skipped without it."""
     folder = PROJECT.parent / "shared" / "data"
     if not folder.is_dir():
         pytest.skip(f"needs the real puzzles in ../shared/data, and {folder} is not there")
@@ -278,7 +278,7 @@ def small_layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 
 def small_request(**changes: Any) -> BuildRequest:
-    """6x6 puzzles: 24 training groups of 1 + 9, 8 validation, 12 test."""
+    """Request 6x6 puzzles: 24 training groups of 1 + 9, 8 validation, 12 test."""
     request = BuildRequest(
         kind="sudoku",
         source=parse_source("generated"),

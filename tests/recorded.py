@@ -1,11 +1,11 @@
 """Small roots with trained and evaluated runs, recorded once in `tests/fixtures/recorded_roots.tar.xz`.
 
-Tests of reports, SQL, the dashboard, comparison and packages read them instead of training. The weights of one run, at
-its last step, are kept; nothing is kept to resume from. `python tests/recorded.py` records them again, which is needed
-when `tests/test_recorded.py` says that they are stale.
+Tests of reports, SQL, the dashboard, comparison and packages use them instead of training. They include the weights of
+one run at its last step, and no resume state. `python tests/recorded.py` records them again, which is needed when
+`tests/test_recorded.py` reports that they are stale.
 
     evaluated  the dataset `small`, and the run of `tests.trm_train.test_loop.TINY` with one evaluation
-    compared   a second run, of width 32, with one evaluation; to be laid over `evaluated`
+    compared   a second run, of width 32, with one evaluation; add it to `evaluated`
     study      the runs of `tests.trm_eval.report.test_study`, evaluated
     voted      the dataset `arc`, and a run evaluated at both of its checkpoints
 """
@@ -34,14 +34,14 @@ LEFT_OUT = ("catalog.duckdb", "/logs/", "/cache/", "/.locks/", "/checkpoints/res
 
 @cache
 def _contents() -> dict[str, bytes]:
-    """Every file of the archive by its name."""
+    """Return every file of the archive by name."""
     with tarfile.open(ARCHIVE) as archive:
         files = {entry.name: archive.extractfile(entry) for entry in archive if entry.isfile()}
         return {name: file.read() for name, file in files.items() if file is not None}
 
 
 def recorded_root(place: Path, *names: str) -> Layout:
-    """A root with what was recorded under these names, at a place which tests may change if it is their own."""
+    """Unpack the recorded roots with these names; a test with its own folder may change them."""
     for name, content in _contents().items():
         root, _, path = name.partition("/")
         if root in names:
@@ -52,12 +52,12 @@ def recorded_root(place: Path, *names: str) -> Layout:
 
 
 def recorded_versions() -> dict[str, Any]:
-    """The formats and schemas that the roots were recorded with."""
+    """Return the formats and schemas of the recorded roots."""
     return json.loads(_contents()[VERSIONS])
 
 
 def versions() -> dict[str, Any]:
-    """The formats and schemas of this checkout."""
+    """Return the formats and schemas of this checkout."""
     from trm_data import manifest
     from trm_eval.identity import EVALUATION_VERSION
     from trm_eval.tables.schema import TABLES
@@ -74,7 +74,7 @@ def versions() -> dict[str, Any]:
 
 
 def record(target: Path) -> None:
-    """Build, train and evaluate, and pack what tests read."""
+    """Build, train and evaluate; pack what tests read."""
     from tests.conftest import small_request
     from tests.trm_data.kinds.test_arc import request as arc_request
     from tests.trm_eval.report.test_study import train_study
@@ -115,7 +115,7 @@ def _pack(home: Path, roots: list[str], target: Path) -> None:
             )
             if unread or any(part in name for part in LEFT_OUT):
                 continue
-            # Orbax writes the folder's path into this file, and reads only that it exists.
+            # Orbax writes the folder's path into this file, but only checks that it exists.
             _add(archive, name, b"" if path.name == "commit_success.txt" else path.read_bytes())
 
 

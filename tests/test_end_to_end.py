@@ -1,4 +1,4 @@
-"""A dataset is built, a network is trained for 20 steps and evaluated, and SQL answers: each by its command."""
+"""The commands build a dataset, train a network for 20 steps, evaluate it, and query the result in SQL."""
 
 from __future__ import annotations
 

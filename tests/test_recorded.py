@@ -1,4 +1,4 @@
-"""The recorded roots are of this checkout's formats, and small."""
+"""The recorded roots have the formats of this checkout, and are small."""
 
 from __future__ import annotations
 

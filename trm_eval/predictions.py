@@ -167,7 +167,7 @@ class PredictionWriter:
 
 
 def _some(batch: Inferred, part: slice) -> Inferred:
-    """Return a batch with the per-row values of some rows; its sums stay those of all rows."""
+    """Return a batch with the per-row values of some rows; its sums are still over all rows."""
     sampled = batch.sampled
     if sampled is not None:
         sampled = replace(sampled, chosen=sampled.chosen[part], oracle=sampled.oracle[part])

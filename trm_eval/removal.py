@@ -46,7 +46,7 @@ def remove_superseded(
         dry_run: Remove nothing; only return what would be removed.
 
     Returns:
-        The removed evaluations, and a line for each kept one, because an earlier version merged its file, its run
+        The removed evaluations, and a line for each kept one. Reasons: an earlier version merged its file, its run
         is being evaluated, or a file cannot be read.
     """
     rows = query_results(layout, SUPERSEDED).rows

@@ -1,4 +1,4 @@
-"""A Hugging Face hub on the loopback, in memory: model repositories that are made, pushed to and read."""
+"""An in-memory Hugging Face hub on the loopback: model repositories can be created, pushed to and read."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ LARGE = ".npz"
 
 @dataclass
 class ModelHub:
-    """What the server holds.
+    """Content of the server.
 
     Attributes:
         commits: Files of every commit of each repository, by name; the last commit is `main`.
-        private: Repositories that were made private.
-        objects: Bytes that were uploaded by LFS, by sha256.
-        asked: Files that were asked for.
+        private: Repositories that were created as private.
+        objects: Bytes uploaded by LFS, by sha256.
+        asked: Requested files.
         endpoint: URL of the server.
     """
 
@@ -35,7 +35,7 @@ class ModelHub:
     endpoint: str = ""
 
     def commit(self, repository: str, files: dict[str, bytes]) -> str:
-        """Add a commit with these files and the earlier ones; its id."""
+        """Add a commit with these files on top of the earlier ones; return its id."""
         before = self.commits[repository]
         content = {**(list(before.values())[-1] if before else {}), **files}
         text = "".join(f"{name}{hashlib.sha256(data).hexdigest()}" for name, data in sorted(content.items()))
@@ -44,7 +44,7 @@ class ModelHub:
         return oid
 
     def resolve(self, repository: str, revision: str) -> str | None:
-        """The commit of a revision."""
+        """Return the commit of a revision."""
         commits = self.commits.get(repository, {})
         return (
             list(commits)[-1] if revision == "main" and commits else revision if revision in commits else None
@@ -52,7 +52,7 @@ class ModelHub:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Answers as the hub does, as far as its client asks."""
+    """Answers the hub requests that its client sends."""
 
     hub: ModelHub
     protocol_version = "HTTP/1.1"
@@ -136,7 +136,7 @@ class Handler(BaseHTTPRequestHandler):
         self.reply(b"{}")
 
     def uploads(self, asked: dict) -> bytes:
-        """Where to put each object that is not there yet."""
+        """Return where to upload each missing object."""
         objects = []
         for item in asked["objects"]:
             actions = {"upload": {"href": f"{self.hub.endpoint}/lfs/{item['oid']}"}}
@@ -144,7 +144,7 @@ class Handler(BaseHTTPRequestHandler):
         return json.dumps({"transfer": "basic", "objects": objects}).encode()
 
     def committed(self, content: bytes) -> dict[str, bytes]:
-        """The files of a commit, as the client sends it: a line of JSON each."""
+        """Return the files of a commit, sent by the client as JSON lines."""
         files = {}
         for line in content.splitlines():
             item = json.loads(line)
@@ -181,7 +181,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serving() -> Iterator[ModelHub]:
-    """An empty hub that answers at its `endpoint`."""
+    """Serve an empty hub at its `endpoint`."""
     hub = ModelHub()
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("OfThis", (Handler,), {"hub": hub}))
     server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""A kind of puzzle written as those of the package are: some cells are marked, the label counts marked neighbours."""
+"""A kind of puzzle written like those of the package: some cells are marked; the label counts marked neighbours."""
 
 import hashlib
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from trm_data.symmetry.dihedral import Dihedral
 
 @dataclass(frozen=True, kw_only=True)
 class NeighboursOptions(Options):
-    """The side of the grid."""
+    """Side of the grid."""
 
     side: int = 5
 

@@ -1,4 +1,4 @@
-"""The benchmark of an accelerator runs on a CPU, small."""
+"""The accelerator benchmark runs on a CPU, at a small size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A bundle for a Kaggle notebook, from the package index to a submission made without a network."""
+"""A bundle for a Kaggle notebook, from the package index to a submission without a network."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     if done.returncode and ("cannot be reached" in done.stderr or "pip is missing" in done.stderr):
         pytest.skip(f"needs a package index: {done.stderr.strip()}")
     assert done.returncode == 0, done.stderr
-    shutil.rmtree(layout.place)  # the bundle has what it needs
+    shutil.rmtree(layout.place)  # the bundle must not need it
     yield out
     shutil.rmtree(out)  # half a gigabyte
 
 
 def without_network() -> list[str]:
-    """A command that starts another one without any network, where this machine can."""
+    """Return a command prefix that runs another command without a network, if this machine supports it."""
     cut = ["unshare", "--net", "--map-root-user"]
     if shutil.which("unshare") and subprocess.run([*cut, "true"], capture_output=True).returncode == 0:
         return cut

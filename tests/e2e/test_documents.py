@@ -1,4 +1,4 @@
-"""Every command that README and docs show exists, with every option they show; every link leads somewhere."""
+"""Every command and option in README and docs exists, and every link has a target."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ COMMAND = re.compile(r"(?:^|[\s`(;])(trm-(?:data|train|eval) [^`\n#;|]*)")
 
 
 def commands(text: str) -> list[str]:
-    """Lines of code blocks and code in sentences that call one of the programs."""
+    """Return the lines in code blocks and sentences that call one of the programs."""
     return [match.strip() for match in COMMAND.findall(text)]
 
 
 @functools.cache
 def help_of(*words: str) -> str:
-    """What a command says of itself, without frames."""
+    """Return the help of a command, without frames."""
     main = import_module(f"{words[0].replace('-', '_')}.cli").main
     return run_here(main, *words[1:], "--help").stdout
 
 
 def known_options(words: list[str]) -> str:
-    """The help that has the options of a command: of its kind or form, where it has some."""
+    """Return the help that lists the options of a command, including those of its kind or form."""
     if words[:2] == ["trm-train", "run"] and len(words) > 2:
         chosen = {"--optim.name", "--model.architecture", "--data.form"}
         forms = [
@@ -52,7 +52,7 @@ def test_commands_and_their_options_exist(path: Path) -> None:
     for line in commands(path.read_text()):
         try:
             words = shlex.split(line.rstrip(",.:)"))
-        except ValueError:  # a quotation that continues in the next line
+        except ValueError:  # a quotation that continues on the next line
             continue
         if len(words) < 2 or not re.fullmatch(r"[a-z]+", words[1]):
             continue

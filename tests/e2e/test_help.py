@@ -1,4 +1,4 @@
-"""The help of every command: an example in it, and nothing that only the parser understands."""
+"""The help of every command has an example, and nothing that only the parser understands."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_list_of_commands_fits_a_screen_and_says_the_way_on(program: str) ->
 
 @pytest.mark.parametrize("program", MAINS)
 def test_paragraphs_are_no_wider_than_the_terminal(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Examples are: they are to be copied."""
+    """Examples may be wider, because they are copied."""
     monkeypatch.setenv("COLUMNS", "70")
     for command in ["", *commands_of(program)]:
         said = run_here(MAINS[program], *command.split(), "--help").stdout
@@ -57,7 +57,7 @@ def test_paragraphs_are_no_wider_than_the_terminal(program: str, monkeypatch: py
 
 @pytest.mark.parametrize("program", MAINS)
 def test_every_argument_is_explained(program: str) -> None:
-    """For an argument without help the parser repeats its name."""
+    """For an argument without help, the parser repeats its name."""
     for command in commands_of(program):
         said = run_here(MAINS[program], command, "--help").stdout
         bare = re.findall(r"^\W*([A-Z]+) +([a-z_]+) (?:\((?:required|default).*)?\W*$", said, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""`--source hf` against a loopback server that answers as the Hugging Face hub does."""
+"""`--source hf` with a loopback server that answers like the Hugging Face hub."""
 
 import hashlib
 import json
@@ -174,7 +174,7 @@ except DataError as error:
 def test_of_a_named_dataset_without_a_digest_the_root_remembers_commit_and_rows(
     hub: str, tmp_path: Path
 ) -> None:
-    """The hub's newest commit is asked for once; whoever insists on another gets no rows under this name unnoticed."""
+    """The hub's newest commit is requested once; a build of another commit under the same name is an error."""
     layout, record = resolve_root(tmp_path), tmp_path / "named" / "few.json"
     settings = {"HF_ENDPOINT": hub, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
 

@@ -1,4 +1,4 @@
-"""A kind with all the parts that those of the package have, added in another package: nothing else needs a change."""
+"""A kind in another package with all the parts of a built-in kind: nothing else needs a change."""
 
 import json
 import os
@@ -32,7 +32,7 @@ BUILD = (
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory):
-    """The folder in which the kind is installed: its modules and the metadata that names its entry point."""
+    """Folder in which the kind is installed: its modules, and metadata with its entry point."""
     folder = tmp_path_factory.mktemp("neighbours")
     site = folder / "site"
     info = site / "neighbours-0.1.0.dist-info"
@@ -53,7 +53,7 @@ def site(tmp_path_factory: pytest.TempPathFactory):
 
 @pytest.fixture(scope="module")
 def run(site: Path):
-    """Runs trm-data with the kind installed."""
+    """Run trm-data with the kind installed."""
 
     def trm_data(*arguments: str) -> subprocess.CompletedProcess[str]:
         done = run_here(main, *arguments)
@@ -65,7 +65,7 @@ def run(site: Path):
 
 @pytest.fixture(scope="module")
 def folder(site: Path) -> Path:
-    """The dataset, built by a process of its own, as users do."""
+    """The dataset, built in a separate process, as users do."""
     done = subprocess.run(
         [TRM_DATA, *BUILD, "--workers", "2", "--json"], capture_output=True, text=True, timeout=600
     )

@@ -1,4 +1,4 @@
-"""Two hosts of a TPU train a run on a bucket, are preempted in the middle, recreated, and finish it."""
+"""Two hosts of a TPU train a run on a bucket, are preempted, recreated, and finish it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OPTIONS = ["--total-steps", "160", "--execution.checkpoint-every", "20", "--exec
 
 
 def take_away_after_a_checkpoint(server: GcsServer, sign: Path) -> None:
-    """Wait until a checkpoint is whole on the bucket, and then let the machines be taken away."""
+    """Wait until a checkpoint on the bucket is complete, then allow the preemption."""
     end = time.monotonic() + 200
     while time.monotonic() < end:
         if any(

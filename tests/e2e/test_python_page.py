@@ -1,4 +1,4 @@
-"""docs/python.md: its blocks run one after the other, and give what the comments below them say."""
+"""docs/python.md: its blocks run in order, with the results in their comments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLOCK = re.compile(r"(<!-- for show: [^>]+ -->\n)?```python\n(.*?)```", re.DOTAL
 
 
 def run_block(source: str, names: dict[str, Any]) -> str:
-    """What a block prints, and the value of its last expression, as an interactive interpreter says them."""
+    """Return the output of a block and the value of its last expression, as an interactive interpreter shows them."""
     tree = ast.parse(source)
     said = io.StringIO()
     with redirect_stdout(said):

@@ -1,4 +1,4 @@
-"""What a release hands out: archives as the package index takes them, and a wheel that installs with every extra."""
+"""Release files: archives that the package index accepts, and a wheel that installs with every extra."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_every_extra_is_tried() -> None:
 def test_the_wheel_installs_with_every_extra_in_an_empty_environment(
     archives: list[Path], tmp_path: Path, extra: str
 ) -> None:
-    """The accelerators' libraries are gigabytes: of those it is only resolved what would be installed."""
+    """The accelerators' libraries are gigabytes, so pip only resolves them without installing."""
     (wheel,) = (path for path in archives if path.suffix == ".whl")
     subprocess.run([sys.executable, "-m", "venv", tmp_path / "empty"], check=True, timeout=600)
     pip = [

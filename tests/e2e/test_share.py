@@ -1,4 +1,4 @@
-"""A run packed and pushed to a hub on the loopback, read into an empty root elsewhere, and evaluated there the same."""
+"""A run is packed and pushed to a loopback hub, imported into another root, and evaluated there with equal results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def hub() -> Iterator[ModelHub]:
 
 @pytest.fixture
 def here(hub: ModelHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModelHub:
-    """The hub, for commands in this process too."""
+    """The hub, also for commands in this process."""
     monkeypatch.setattr(constants, "ENDPOINT", hub.endpoint)
     monkeypatch.setattr(
         constants, "HUGGINGFACE_CO_URL_TEMPLATE", hub.endpoint + "/{repo_id}/resolve/{revision}/{filename}"
@@ -47,7 +47,7 @@ def here(hub: ModelHub, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Mode
 
 
 def call(command: str, home: Path, endpoint: str) -> subprocess.CompletedProcess[str]:
-    """A command of this package as on another machine, with this hub."""
+    """Run a command of this package as on another machine, with this hub."""
     program, *arguments = shlex.split(command)
     environment = {
         **os.environ,
@@ -84,7 +84,7 @@ def test_a_run_goes_by_the_hub_and_answers_the_same(
         ["trm-data", "build"],
         ["trm-eval", "run"],
     ]
-    for command in commands:  # as the card has them, in a folder with nothing in it
+    for command in commands:  # as in the card, in an empty folder
         done = call(command, tmp_path, hub.endpoint)
         assert done.returncode == 0, done.stderr
     layout = resolve_root(tmp_path / "trm")
@@ -146,4 +146,4 @@ def test_a_hub_that_is_away_is_said_with_a_way_out(
     )
     assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     assert "push again" in refused.stderr
-    assert (packed / "package.json").is_file()  # what was packed is not lost
+    assert (packed / "package.json").is_file()  # the package is kept

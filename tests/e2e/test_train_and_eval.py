@@ -1,4 +1,4 @@
-"""The whole flow as a user types it: build, train, evaluate, ask in SQL."""
+"""The whole workflow of a user: build, train, evaluate, query in SQL."""
 
 import csv
 import io
@@ -30,7 +30,7 @@ MAINS = {"trm-data": trm_data, "trm-train": trm_train, "trm-eval": trm_eval}
 
 
 def command(*arguments: str, root: Path, check: bool = True) -> subprocess.CompletedProcess[str]:
-    """Run a command in this process, which has imported everything already."""
+    """Run a command in this process, which has already imported everything."""
     done = run_here(MAINS[arguments[0]], *arguments[1:], "--root", str(root))
     if check:
         assert done.returncode == 0, done.stderr
@@ -101,7 +101,7 @@ def test_named_queries_run(root: Path, query: str) -> None:
 
 
 def test_a_dead_writer_leaves_nothing_visible(root: Path) -> None:
-    """Predictions that no row of `evals` names do not show."""
+    """Predictions without a row in `evals` are not visible."""
     import pyarrow.parquet as pq
 
     command("trm-eval", "run", "quickstart", root=root)

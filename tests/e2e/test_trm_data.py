@@ -1,4 +1,4 @@
-"""The `trm-data` command as a user types it: output, exit codes, errors."""
+"""The `trm-data` command as users run it: output, exit codes, errors."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Mazes, ARC, tables, pictures, pages, removal and dry runs as a user types them."""
+"""Mazes, ARC, tables, pictures, pages, removal and dry runs, as users run them."""
 
 import itertools
 import json
@@ -163,7 +163,7 @@ def test_what_a_killed_build_left_can_be_removed(root: Path) -> None:
 @pytest.mark.parametrize("kernels", ["compiled", "to compile"])
 @pytest.mark.parametrize("after_s", [1.0, 4.0])
 def test_an_interrupted_build_says_so(tmp_path: Path, kernels: str, after_s: float) -> None:
-    """In one line, also while the server of its workers compiles; a terminal sends the signal to the whole group."""
+    """Ends with one line, also while the worker server compiles; a terminal sends the signal to the whole group."""
     own = {"NUMBA_CACHE_DIR": str(tmp_path / "kernels")} if kernels == "to compile" else {}
     process = subprocess.Popen(
         [sys.executable, "-c", HEARD, *SLOW_BUILD, "--root", str(tmp_path)],
@@ -184,9 +184,9 @@ def test_an_interrupted_build_says_so(tmp_path: Path, kernels: str, after_s: flo
 
 
 def test_ctrl_c_while_the_server_of_the_workers_gets_ready_is_one_line(tmp_path: Path) -> None:
-    """A terminal sends it to the whole group: to the server too, which is importing what it will fork.
+    """A terminal sends the signal to the whole group, also to the server that is importing what it will fork.
 
-    It compiles: what the build takes for compiled kernels is of none that numba knows.
+    It compiles, because the cached kernels are of a kind that numba does not know.
     """
     compiled = tmp_path / "kernels" / kernel_digest(PACKAGE)
     (compiled / "sudoku_0").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""A word that a command does not know: the closest name and what to do, exit code 2."""
+"""An unknown word in a command: the error suggests the closest name and what to do, with exit code 2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wheel works outside the checkout: commands, SQL and queries are inside it."""
+"""The wheel works outside the checkout: it contains commands, SQL and queries."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheel's content and nothing else of the project."""
+    """A folder with only the content of the wheel."""
     out = tmp_path_factory.mktemp("wheel")
     hatchling = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out)]
     subprocess.run(hatchling, cwd=PROJECT, check=True, capture_output=True, timeout=600)
@@ -30,19 +30,19 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def borrow_kernels(site: Path) -> None:
-    """Machine code that numba has written beside the same source files: compiling it again would take a minute."""
+    """Copy machine code that numba has cached for the same source files; compiling it would take a minute."""
     for file in site.rglob("*.py"):
         source = PROJECT / file.relative_to(site)
         if source.read_bytes() != file.read_bytes():
             continue
-        shutil.copystat(source, file)  # numba compares the time
+        shutil.copystat(source, file)  # numba compares the modification time
         for code in source.parent.glob(f"__pycache__/{file.stem}.*.nb[ic]"):
             (file.parent / "__pycache__").mkdir(exist_ok=True)
             shutil.copy(code, file.parent / "__pycache__")
 
 
 def run(installed: Path, cwd: Path, program: str) -> str:
-    """Run a program that sees the wheel before the checkout, in another folder."""
+    """Run a program that sees the wheel before the checkout, from another folder."""
     environment = {**os.environ, "PYTHONPATH": str(installed), "TRM_ROOT": str(cwd / "root")}
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=cwd, env=environment, capture_output=True, text=True, timeout=600

@@ -1,4 +1,4 @@
-"""A bucket on the loopback that processes on machines of their own share."""
+"""A bucket on the loopback, shared by processes on simulated machines."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ __all__ = ["bucket_server"]
 
 @pytest.fixture
 def server(bucket_server: GcsServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> GcsServer:
-    """The server; the test itself is on one more machine."""
+    """The bucket server; the test itself acts as another machine."""
     monkeypatch.setenv("TRM_CACHE", str(tmp_path / "test"))
     return bucket_server

@@ -1,4 +1,4 @@
-"""Real processes that train or evaluate one run together, by the command that users give."""
+"""Starts real processes that train or evaluate one run together, with the commands that users run."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EVALUATE = (
 
 
 def free_address() -> str:
-    """A port of this machine that nobody listens at."""
+    """Return an address on this machine with an unused port."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return f"127.0.0.1:{server.getsockname()[1]}"
 
@@ -46,7 +46,7 @@ def free_address() -> str:
 def start(
     arguments: list[str], program: str = TRAIN, before: Sequence[str] = (), **environment: str
 ) -> subprocess.Popen[str]:
-    """`trm-train`, or another program, with arguments, in a process with one CPU device; `before` starts it."""
+    """Start `trm-train` (or another program) with one CPU device; `before` is a command prefix."""
     return subprocess.Popen(
         [*before, sys.executable, "-W", "ignore", "-c", program, *arguments],
         stdout=subprocess.PIPE,
@@ -59,7 +59,7 @@ def start(
 def start_together(
     root: Path | str, count: int, options: list[str], environments: list[dict[str, str]] | None = None
 ) -> list[subprocess.Popen[str]]:
-    """All processes of one run, each with an environment of its own where some are given."""
+    """Start all processes of one run, each with its own environment if given."""
     own = environments or [{} for _ in range(count)]
     together = ["--root", str(root), "--coordinator", free_address(), "--num-processes", str(count)]
     return [
@@ -68,7 +68,7 @@ def start_together(
 
 
 def ended(processes: list[subprocess.Popen[str]]) -> list[subprocess.CompletedProcess[str]]:
-    """How each ended; all are killed when one takes too long. All are read at once: one may wait for another."""
+    """Return how each process ended; kill all after a timeout. Reads all outputs at once: one may wait for another."""
 
     def end(process: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
         out, err = process.communicate(timeout=LIMIT_S)
@@ -85,12 +85,12 @@ def ended(processes: list[subprocess.Popen[str]]) -> list[subprocess.CompletedPr
 def train_together(
     root: Path | str, count: int, options: list[str]
 ) -> list[subprocess.CompletedProcess[str]]:
-    """Train a run in several processes; all end well."""
+    """Train a run in several processes; all must succeed."""
     return ended_well(start_together(root, count, options))
 
 
 def start_evaluating(root: Path, count: int, options: list[str]) -> list[subprocess.Popen[str]]:
-    """All processes of one evaluation."""
+    """Start all processes of one evaluation."""
     together = ["--root", str(root), "--coordinator", free_address(), "--num-processes", str(count)]
     return [
         start(["run", "quickstart", *options, *together, "--process-id", str(index)], EVALUATE)
@@ -99,12 +99,12 @@ def start_evaluating(root: Path, count: int, options: list[str]) -> list[subproc
 
 
 def evaluate_together(root: Path, count: int, options: list[str]) -> list[subprocess.CompletedProcess[str]]:
-    """Evaluate a run in several processes; all end well."""
+    """Evaluate a run in several processes; all must succeed."""
     return ended_well(start_evaluating(root, count, options))
 
 
 def ended_well(processes: list[subprocess.Popen[str]]) -> list[subprocess.CompletedProcess[str]]:
-    """How each ended, with code 0."""
+    """Return how each process ended, after checking for exit code 0."""
     done, count = ended(processes), len(processes)
     assert [one.returncode for one in done] == [0] * count, "\n".join(one.stderr[-3000:] for one in done)
     return done

@@ -1,4 +1,4 @@
-"""What cannot be asked of several processes, or goes wrong around one of them, ends all with one line that names it."""
+"""Invalid input for several processes, or a failure around one of them, ends all with one line that names the cause."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NO_SPACE = 'mkdir -p "$0" && mount -t tmpfs -o size=16k tmpfs "$0" && exec "$@"'
 
 
 def apart(script: str, folder: Path) -> list[str]:
-    """What starts a process in a world of its own, in which a folder is another one."""
+    """Return a command prefix for a process in its own mount namespace, in which a folder is replaced."""
     before = ["unshare", "-m", "sh", "-c", script, str(folder)]
     if subprocess.run([*before, "true"], capture_output=True, check=False).returncode:
         pytest.skip("needs the right to mount (unshare -m)")
@@ -67,7 +67,7 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[GcsServ
 
 
 def check_refused(done: list[subprocess.CompletedProcess[str]], words: str, code: Exit = Exit.ERROR) -> None:
-    """All end with that code, and each says why, without a traceback."""
+    """Check that all end with this exit code, and that each prints the reason without a traceback."""
     for one in done:
         assert one.returncode == code, one.stderr[-3000:]
         assert words in one.stderr
@@ -115,7 +115,7 @@ def test_of_two_starts_of_a_process_one_is_refused(small_layout: Layout, tmp_pat
     (refused,) = [one for one in done[1:] if one.returncode]
     assert refused.returncode in (Exit.ERROR, Exit.STALLED), (
         refused.stderr
-    )  # who comes late finds nobody there
+    )  # a late process finds no listener
     assert "process 1 " in refused.stderr or "the run started without this process" in refused.stderr
     check_steps(only_run(layout), small_layout, 6)
 
@@ -135,7 +135,7 @@ def test_process_0_started_twice_is_refused(small_layout: Layout, tmp_path: Path
 @pytest.mark.slow
 @pytest.mark.parametrize("listens", [False, True])
 def test_a_coordinator_that_does_not_answer(small_layout: Layout, tmp_path: Path, listens: bool) -> None:
-    """Nobody is there, or somebody who takes the connection and says nothing."""
+    """Nothing listens, or a listener accepts the connection and sends nothing."""
     layout = root_with("small", tmp_path, small_layout)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}" if listens else free_address()
@@ -172,7 +172,7 @@ Only ever an earlier one: the kernel compares deadlines with its own clock, and 
 
 @pytest.fixture(scope="module")
 def other_clock(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A library that answers for the system."""
+    """A library that replaces the system clock."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("needs a C compiler (cc)")
@@ -187,7 +187,7 @@ def other_clock(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_clocks_that_differ_by_an_hour(
     small_layout: Layout, server: GcsServer, tmp_path: Path, other_clock: str, behind: int
 ) -> None:
-    """Processes train together all the same, and a machine of the other clock takes over no run that lives."""
+    """Processes still train together, and a machine with the other clock does not take over a live run."""
     put_dataset(server, small_layout)
     layout, address = resolve_root(URL), free_address()
     late, right = {"LD_PRELOAD": other_clock, "CLOCK_SHIFT_S": "-3600"}, dict[str, str]()
@@ -210,8 +210,8 @@ def test_clocks_that_differ_by_an_hour(
     wait_for_more(layout, 0, both)
     times = [datetime.fromisoformat(beat.heartbeat) for beat in read_heartbeats(only_run(layout))]
     ahead_s = (times[1 - behind] - times[behind]).total_seconds()
-    assert abs(ahead_s - 3600) < 300  # they differ indeed
-    # Process 0 holds the run.
+    assert abs(ahead_s - 3600) < 300  # the clocks really differ
+    # Process 0 holds the lease.
     another = at_machine("another", [*RUN, "--root", URL], right if behind == 0 else late)
     check_refused(ended([another]), "another machine is working on run")
     both[0].send_signal(signal.SIGTERM)
@@ -221,7 +221,7 @@ def test_clocks_that_differ_by_an_hour(
 
 @pytest.mark.slow
 def test_no_disk_left_on_one_of_the_hosts(small_layout: Layout, server: GcsServer, tmp_path: Path) -> None:
-    """Its cache has no room for the dataset; asking again would not help, so that no restart does."""
+    """Its cache has no room for the dataset; a retry would not help, so there is no restart."""
     put_dataset(server, small_layout)
     address, before = free_address(), apart(NO_SPACE, tmp_path / "machine-1")
     processes = [

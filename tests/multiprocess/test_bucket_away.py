@@ -1,4 +1,4 @@
-"""A bucket that is away: for a moment requests wait; for longer the run continues, and saves a later checkpoint."""
+"""An unreachable bucket: short outages delay requests; in long ones the run continues and saves a later checkpoint."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SOON = {"TRM_BUCKET_PATIENCE_S": "5"}
 
 
 class Machines:
-    """Machines that share nothing but the bucket, and the run that they train."""
+    """Simulated machines that share only the bucket, and their run."""
 
     def __init__(self, count: int, folder: Path) -> None:
         self.caches = [folder / f"machine-{index}" for index in range(count)]
@@ -41,7 +41,7 @@ class Machines:
     def stop_later(
         self, processes: list[subprocess.Popen[str]], after: int = 0
     ) -> list[subprocess.CompletedProcess[str]]:
-        """Stop them, as a preemption does, after a checkpoint that is newer than all and than step `after`."""
+        """Stop them, as a preemption does, after a new checkpoint that is also newer than step `after`."""
         wait_for_more(self.layout, max([after, *resume_steps(only_run(self.layout))]), processes)
         processes[-1].send_signal(signal.SIGTERM)
         done = ended(processes)
@@ -56,7 +56,7 @@ class Machines:
 
 
 def go_away(machines: Machines, processes: list[subprocess.Popen[str]], server: GcsServer) -> None:
-    """The bucket goes away for an hour, between the first checkpoint and the second."""
+    """Make the bucket unreachable for an hour, between the first and the second checkpoint."""
     wait_for_more(machines.layout, 0, processes)
     while not resume_steps(only_run(machines.layout)):
         time.sleep(0.01)
@@ -64,7 +64,7 @@ def go_away(machines: Machines, processes: list[subprocess.Popen[str]], server: 
 
 
 def wait_for_line(process: subprocess.Popen[str], pattern: str) -> int:
-    """Read what a process prints until a line has a pattern; returns the step in it."""
+    """Read the output of a process until a line matches a pattern; return the step in it."""
     assert process.stderr is not None
     for line in process.stderr:
         if found := re.search(pattern, line):
@@ -76,7 +76,7 @@ def wait_for_line(process: subprocess.Popen[str], pattern: str) -> int:
 def test_for_a_quarter_of_a_minute_the_run_waits_and_goes_on(
     small_layout: Layout, server: GcsServer, tmp_path: Path
 ) -> None:
-    """With the waits that users have: gcsfs, with which Orbax writes, gives up after half a minute."""
+    """With the default retries: gcsfs, which Orbax uses to write, gives up after half a minute."""
     put_dataset(server, small_layout)
     machines = Machines(2, tmp_path)
     processes = machines.start()
@@ -126,7 +126,7 @@ def test_two_machines_wait_for_the_bucket_with_their_last_checkpoint(
 def test_where_one_machine_alone_loses_the_bucket_in_a_save_all_end_and_resume(
     small_layout: Layout, server: GcsServer, tmp_path: Path
 ) -> None:
-    """The first process has its bucket all along, and would wait for the other one's part of the checkpoint."""
+    """The first process always reaches its bucket, and would wait for the other's part of the checkpoint."""
     put_dataset(server, small_layout)
     machines = Machines(2, tmp_path)
     with proxy_of(server.url, b"weights%2F40", b"weights/40") as proxy:

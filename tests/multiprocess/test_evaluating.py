@@ -1,4 +1,4 @@
-"""Processes that evaluate a run together write the tables that one process writes, row for row."""
+"""Processes that evaluate a run together write the same tables as one process, row for row."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 
 def make_restless(run: Folder, step: int) -> None:
-    """Weights in place of a checkpoint's, by which rows halt at different supervision steps, and some never."""
+    """Replace a checkpoint's weights, so that rows halt at different supervision steps, and some never."""
     record = read_record(run)
     _, shapes = abstract_weights(record.config, record.input_spec, make_mesh())
     tree, meta = restore_weights(run, step, weights_tree(shapes))
@@ -95,7 +95,7 @@ def copy_of(layout: Layout, folder: Path) -> Layout:
 
 
 def tables(layout: Layout) -> dict[str, list[dict[str, Any]]]:
-    """All rows of all files of every result table, those of files that nobody names too."""
+    """Return all rows of all files of every result table, including files that no row refers to."""
     found: dict[str, list[dict[str, Any]]] = {}
     for folder in sorted(Path(layout.results.uri()).iterdir()):
         paths = [path for path in sorted(folder.rglob("*.parquet")) if not path.name.startswith(".tmp-")]
@@ -109,7 +109,7 @@ def tables(layout: Layout) -> dict[str, list[dict[str, Any]]]:
 
 
 def check_same_tables(layout: Layout, reference: Layout) -> None:
-    """Every row of every table, in order, with the same names of files and digests; the sums of losses are rounded."""
+    """Check that all rows are equal, in order, with the same file names and digests; sums of losses may round."""
     ours, theirs = tables(layout), tables(reference)
     assert ours.keys() == theirs.keys()
     for row, wanted in zip(ours["evals"], theirs["evals"], strict=True):
@@ -167,7 +167,7 @@ def test_every_way_to_answer_writes_the_same(trained: Layout, tmp_path: Path, op
 
 @pytest.mark.slow
 def test_no_answer_is_rounded_otherwise(trained: Layout, tmp_path: Path) -> None:
-    """At the batch that users have, with enough steps that a difference in the last bit grows to other answers."""
+    """With the default batch, and enough steps for a difference in the last bit to change answers."""
     alone, together = copy_of(trained, tmp_path / "alone"), copy_of(trained, tmp_path / "together")
     options, program = (
         [*TRAIN, "--steps", "60"],
@@ -199,7 +199,7 @@ finally:
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["max_steps", "halting"])
 def test_a_process_reads_its_own_rows_alone(trained: Layout, tmp_path: Path, mode: str) -> None:
-    """But the first, which scores, and a row for the shapes."""
+    """Except process 0, which scores, and one row for the shapes."""
     layout = copy_of(trained, tmp_path / "root")
     together = ["--root", layout.place, "--coordinator", free_address(), "--num-processes", "2"]
     options = ["run", "quickstart", *TRAIN, "--mode", mode, *together]
@@ -212,13 +212,13 @@ def test_a_process_reads_its_own_rows_alone(trained: Layout, tmp_path: Path, mod
         assert rows == [row for row in range(360) if row // EXAMPLES % 2]
     else:
         assert rows[:EXAMPLES] == list(range(EXAMPLES, 2 * EXAMPLES))
-        assert 50 < len(rows) < 310  # its share of the slots that become free
+        assert 50 < len(rows) < 310  # its share of the freed slots
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("count", "options"), [(2, []), (8, []), (4, ["--traces", "400"])])
 def test_votes_and_traces_are_those_of_one_process(tmp_path: Path, count: int, options: list[str]) -> None:
-    """Of puzzles with identifiers of their own, whose rows of the table lie in other processes."""
+    """Puzzles with their own identifiers, whose table rows are in other processes."""
     layout = resolve_root(tmp_path / "root")
     build_dataset(arc_request(arc_folder(tmp_path / "arc"), aug=5, val_size=1), layout)
     train(layout, ["--data.dataset", "arc", "--model.puzzle-emb-ndim", "16"])
@@ -264,7 +264,7 @@ LONG = [*TRAIN, "--checkpoint", "all", "--steps", "20"]
 def evaluating(
     layout: Layout, count: int, options: list[str]
 ) -> Generator[list[subprocess.Popen[str]], None, None]:
-    """All processes of an evaluation; none is left behind."""
+    """Start all processes of an evaluation; leave none behind."""
     processes = start_evaluating(Path(layout.place), count, options)
     try:
         yield processes
@@ -277,7 +277,7 @@ EVALS = "evals/*/*/*.parquet"
 
 
 def wait_for(layout: Layout, pattern: str = EVALS, before: Collection[str] = ()) -> None:
-    """Until a result is there that was not before; once it is a row of `evals`, the second evaluation continues."""
+    """Wait for a new result; once it is a row of `evals`, the second evaluation is running."""
     deadline = time.monotonic() + LIMIT_S
     while not set(layout.results.names(pattern)) - set(before):
         assert time.monotonic() < deadline, f"no {pattern} in {LIMIT_S:.0f} s"
@@ -311,8 +311,8 @@ def test_a_signal_to_one_process_ends_all(
 @pytest.mark.slow
 @pytest.mark.parametrize(("killed", "code"), [(0, -signal.SIGABRT), (1, Exit.STALLED)])
 def test_a_killed_process_ends_the_others(trained: Layout, tmp_path: Path, killed: int, code: int) -> None:
-    """That of process 0 takes the coordination service with it: jax itself ends the others then. Of another one they
-    hear at once, if a step waits for it, or after `together.SILENT_S`.
+    """Process 0 takes the coordination service with it, and jax then ends the others. The loss of another process is
+    detected at once if a step waits for it, or after `together.SILENT_S`.
     """
     layout = copy_of(trained, tmp_path / "root")
     with evaluating(layout, 3, LONG) as processes:
@@ -343,7 +343,7 @@ def test_tables_that_cannot_be_written_end_all(trained: Layout, tmp_path: Path) 
 def test_a_killed_evaluation_leaves_no_stale_and_no_double_row(
     trained: Layout, tmp_path: Path, moment: str
 ) -> None:
-    """Killed in 4 processes, again in 3, done by 2: what one process writes that nobody disturbs."""
+    """Killed in 4 processes, again in 3, finished by 2: equal to the result of one undisturbed process."""
     alone, killed = copy_of(trained, tmp_path / "alone"), copy_of(trained, tmp_path / "killed")
     for count in (4, 3):
         before = killed.results.names(EVALS)

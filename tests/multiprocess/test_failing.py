@@ -1,4 +1,4 @@
-"""What keeps processes from working together is named by every one of them, and none waits for ever."""
+"""Every process names the cause of a common failure, and none waits forever."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_processes_of_different_configurations_are_named(root: Layout) -> None:
         assert "what is trained: the processes are not of one run" in one.stderr
         assert "process 2 (" in one.stderr
         assert "optim.lr is 0.0003, of process 0" in one.stderr
-    assert list_runs(root) == []  # nothing was written, nothing compiled
+    assert list_runs(root) == []  # nothing was written or compiled
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_a_stop_signal_to_one_process_ends_all_with_a_checkpoint(root: Layout) -
 @pytest.mark.slow
 @pytest.mark.parametrize(("killed", "code"), [(0, -signal.SIGABRT), (1, Exit.STALLED)])
 def test_a_killed_process_ends_the_others(root: Layout, killed: int, code: int) -> None:
-    """That of process 0 takes the coordination service with it: jax itself ends the others then."""
+    """Process 0 takes the coordination service with it; jax then ends the others."""
     processes = start_together(Path(root.place), 2, ENDLESS)
     run = wait_for_checkpoint(root, 10)
     processes[killed].kill()
@@ -108,7 +108,7 @@ def test_a_killed_process_ends_the_others(root: Layout, killed: int, code: int) 
 
 @pytest.mark.slow
 def test_who_comes_when_the_others_have_given_up_is_met_by_their_next_start(root: Layout) -> None:
-    """As a machine that is away for longer than `--join-s` and comes back."""
+    """Simulates a machine that is away for longer than `--join-s` and comes back."""
     address = free_address()
     options = ["--total-steps", "6", "--execution.validate-every", "0", "--restarts", "5", "--join-s", "8"]
     place = ["--root", root.place, "--coordinator", address, "--num-processes", "2", "--process-id"]

@@ -1,4 +1,4 @@
-"""How the state lies over the processes, array by array, and what the compiled step sends between them."""
+"""Sharding of the state over processes, array by array, and the collectives of the compiled step."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_each_process_holds_its_part_of_the_carry_and_no_step_gathers_it() -> No
 
 @pytest.mark.slow
 def test_processes_that_share_a_part_hold_half_of_the_table_each() -> None:
-    """The axis `model` spans both: each loads all rows of a batch."""
+    """The axis `model` spans both processes: each loads all rows of a batch."""
     for one in two(2):
         assert one["part"] == [0, 1]
         shape, local, replicated, _ = one["leaves"]["puzzle_table"]
@@ -104,5 +104,5 @@ def test_processes_that_share_a_part_hold_half_of_the_table_each() -> None:
 
 
 def collectives(hlo: str) -> list[tuple[str, list[str]]]:
-    """Kind and result shapes of every operation of a compiled program between devices."""
+    """Return the kind and result shapes of every collective of a compiled program."""
     return [(kind, re.findall(r"\[([0-9,]*)\]", result)) for result, kind in COLLECTIVE.findall(hlo)]

@@ -1,4 +1,4 @@
-"""No run of several processes is lost by damage that one process sees, a bucket, kills or a hanging process."""
+"""Runs of several processes survive damage that one process sees, bucket faults, kills and hangs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ URL = "gs://bucket/trm"
 
 
 def check_steps(run: Folder, small_layout: Layout, steps: int) -> None:
-    """Every step once, on the rows that it should have been given."""
+    """Check that every step is recorded once, with the expected rows."""
     rows = [row for row in read_metrics(run).to_pylist() if row["split"] == "train"]
     assert [row["step"] for row in rows] == list(range(1, steps + 1))
     with make_loader(open_dataset("small", small_layout, "train"), global_batch_size=8, seed=0) as batches:
@@ -69,7 +69,7 @@ def put_dataset(server: GcsServer, small_layout: Layout) -> None:
 def test_processes_share_nothing_but_a_bucket(
     small_layout: Layout, server: GcsServer, tmp_path: Path
 ) -> None:
-    """Each with a cache of its own, as on machines of their own; then one resumes alone, where 5% of requests fail."""
+    """Each with its own cache, as on separate machines; then one resumes alone, with 5% of requests failing."""
     put_dataset(server, small_layout)
     caches = [str(tmp_path / f"machine-{index}") for index in range(2)]
     constant = [*SIX, "--optim.lr-min-ratio", "1.0"]
@@ -101,7 +101,7 @@ SOON = ["--join-s", "20"]
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_kills_at_any_moment_lose_and_repeat_nothing(small_layout: Layout, tmp_path: Path, seed: int) -> None:
-    """Ten times: one process or all of them, while they start, while they save, or while they train."""
+    """Ten times: kill one process or all of them, while they start, save or train."""
     layout, count = root_with("small", tmp_path, small_layout), 4 if seed == 0 else 2
     kill_and_go_on(layout, count, 10, random.Random(seed))
     check_to_the_end(only_run(layout), small_layout)
@@ -111,7 +111,7 @@ def test_kills_at_any_moment_lose_and_repeat_nothing(small_layout: Layout, tmp_p
 def test_kills_lose_nothing_where_the_bucket_fails_too(
     small_layout: Layout, server: GcsServer, tmp_path: Path
 ) -> None:
-    """Ten times, on machines of their own, while 5% of all requests are refused."""
+    """Ten times, on separate machines, with 5% of all requests refused."""
     put_dataset(server, small_layout)
     machines = [{"TRM_CACHE": str(tmp_path / f"machine-{index}")} for index in range(2)]
     layout = resolve_root(URL)
@@ -128,7 +128,7 @@ def kill_and_go_on(
     chance: random.Random,
     machines: list[dict[str, str]] | None = None,
 ) -> None:
-    """Start a run so often, each time to be killed; then let it come to a checkpoint, and stop it."""
+    """Start a run `kills` times and kill it each time; then let it reach a checkpoint, and stop it."""
     seen: list[str] = []
     for trial in range(kills):
         before = max(saved_steps(list_runs(layout)[0]), default=0) if list_runs(layout) else 0
@@ -144,19 +144,19 @@ def kill_and_go_on(
             process.kill()
         seen.append(f"{moment}, {len(victims)} of {count}")
         codes = [one.returncode for one in ended(processes)]
-        assert all(codes), (seen, codes)  # nobody says that all is well, and nobody hangs
+        assert all(codes), (seen, codes)  # no process succeeds or hangs
     stop_after(layout, count, max(saved_steps(only_run(layout)), default=0) + 5, machines)
 
 
 def check_to_the_end(run: Folder, small_layout: Layout) -> None:
-    """Every step that the run says it has taken is there."""
+    """Check that every step in the run's status is recorded."""
     status = read_status(run)
     assert status is not None
     check_steps(run, small_layout, status.step)
 
 
 def wait_for_more(layout: Layout, before: int, processes: list[subprocess.Popen[str]]) -> None:
-    """Wait until a checkpoint newer than that is there."""
+    """Wait for a checkpoint newer than `before`."""
     deadline = time.monotonic() + 180
     while time.monotonic() < deadline:
         if list_runs(layout) and max(saved_steps(list_runs(layout)[0]), default=0) > before:
@@ -167,7 +167,7 @@ def wait_for_more(layout: Layout, before: int, processes: list[subprocess.Popen[
 
 
 def stop_after(layout: Layout, count: int, step: int, machines: list[dict[str, str]] | None = None) -> None:
-    """Train to a checkpoint of that step at least, then stop, as a preemption does."""
+    """Train to a checkpoint at or after a step, then stop, as a preemption does."""
     processes = start_together(layout.place, count, ENDLESS, machines)
     wait_for_more(layout, step - 1, processes)
     processes[-1].send_signal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""A signal that comes while a run starts ends it at once: nothing is unsaved then."""
+"""A signal during the start of a run ends it at once: there is nothing to save yet."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AT_ONCE_S = 15.0
 
 
 class Heard:
-    """What a process says on standard error, line by line."""
+    """Standard error of a process, line by line."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.process, self.lines = process, list[str]()
@@ -64,7 +64,7 @@ class Heard:
 def begin(
     small_layout: Layout, tmp_path: Path
 ) -> Generator[Callable[[int], tuple[Layout, list[Heard]]], None, None]:
-    """Starts a run of several processes that has nothing compiled yet, and returns when all of them compile."""
+    """Start a run of several processes with an empty compilation cache; return when all of them compile."""
     started: list[subprocess.Popen[str]] = []
 
     def begun(count: int) -> tuple[Layout, list[Heard]]:
@@ -81,9 +81,7 @@ def begin(
             started.append(heard[-1].process)
         for one in heard:
             one.wait_for(COMPILES)
-        time.sleep(
-            3.0
-        )  # so that they are inside the compiler, which continues when Python has heard of a signal
+        time.sleep(3.0)  # inside the compiler, which continues after Python receives a signal
         return layout, heard
 
     yield begun
@@ -92,7 +90,7 @@ def begin(
 
 
 def check_nothing_is_half_written(layout: Layout) -> None:
-    """The run's folder says what it is, and no more."""
+    """Check that the run's folder has its record and nothing else."""
     (run,) = list_runs(layout)
     assert saved_steps(run) == []
     assert run.within("metrics").names() == []

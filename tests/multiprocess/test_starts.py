@@ -1,4 +1,4 @@
-"""Processes find each other and leave, a hundred times in a row: none hangs."""
+"""Processes join and leave a hundred times in a row: none hangs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that train one run together learn what one process learns, and resume from each other's checkpoints."""
+"""Processes that train one run together get the result of one process, and resume from each other's checkpoints."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_two_processes_learn_what_one_learns(small_layout: Layout, tmp_path: Pat
 def test_twenty_steps_stay_within_rounding(
     small_layout: Layout, tmp_path: Path, count: int, model_parallel: int
 ) -> None:
-    """Also where processes share rows because the axis `model` spans them."""
+    """Including processes that share rows because the axis `model` spans them."""
     alone, together = (root_with("small", tmp_path / name, small_layout) for name in ("alone", "together"))
     train_together(tmp_path / "together", count, [*TWENTY, "--execution.model-parallel", str(model_parallel)])
     train_alone(alone, TWENTY)
@@ -111,7 +111,7 @@ def test_a_run_goes_on_with_another_number_of_processes(
 
 @pytest.mark.slow
 def test_processes_save_after_every_step(small_layout: Layout, tmp_path: Path) -> None:
-    """Saves that overlap would mix up what the processes say to each other about them."""
+    """Overlapping saves would mix up the messages of the processes about them."""
     layout = root_with("small", tmp_path, small_layout)
     often = ["--total-steps", "20", "--execution.validate-every", "0", "--execution.checkpoint-every", "1"]
     train_together(tmp_path, 2, often)

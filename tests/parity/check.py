@@ -2,10 +2,10 @@
 
     python tests/parity/check.py FIXTURE.npz
 
-Sizes, mixer, positions, rates and the number of steps are read from the file. Prints the largest deviation
-of every quantity beside its bound. Exits 0 when all are within, 1 when one is not, 2 when the file cannot be
-read or holds what is not supported. The steps are those that training and evaluation run (`make_train_step`,
-`make_eval_step`), in float32. Source of the bounds: the published recipe.
+The file contains sizes, mixer, positions, rates and the number of steps. Prints the largest deviation of every quantity
+and its bound. Exits 0 if all are within the bounds, 1 if one is not, 2 if the file is unreadable or unsupported. The
+steps are those of training and evaluation (`make_train_step`, `make_eval_step`), in float32. Source of the bounds: the
+published recipe.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ Golden = Mapping[str, np.ndarray]
 
 
 class UnsupportedFixtureError(Exception):
-    """The file is no fixture, or one of something that this checker does not know."""
+    """The file is not a fixture, or has something that this checker does not support."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table."""
+    """One line of the printed table."""
 
     quantity: str
     deviation: float
@@ -67,17 +67,17 @@ class Row:
 
 
 def relative_bound(step: int) -> float:
-    """Of a relative norm: the first step is pure forward and backward, later ones compound."""
+    """Return the bound of a relative norm: the first step is pure forward and backward; later errors accumulate."""
     return 1e-5 if step == 1 else 5e-4
 
 
 def absolute_bound(step: int) -> float:
-    """Of a parameter's element."""
+    """Return the bound of a parameter's element."""
     return 1e-6 if step == 1 else 2e-5
 
 
 def compare_norm(quantity: str, got: Any, want: np.ndarray, bound: float) -> Row:
-    """By the norm of the difference over the norm of the golden values."""
+    """Compare by the norm of the difference divided by the norm of the golden values."""
     got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
     check_shape(quantity, got, want)
     scale = float(np.linalg.norm(want))
@@ -86,7 +86,7 @@ def compare_norm(quantity: str, got: Any, want: np.ndarray, bound: float) -> Row
 
 
 def compare_exact(quantity: str, got: Any, want: np.ndarray) -> Row:
-    """By the number of entries that differ."""
+    """Compare by the number of entries that differ."""
     got, want = np.asarray(got), np.asarray(want)
     check_shape(quantity, got, want)
     differing = int(np.sum(got.astype(np.int64) != want.astype(np.int64)))
@@ -94,7 +94,7 @@ def compare_exact(quantity: str, got: Any, want: np.ndarray) -> Row:
 
 
 def compare_elements(quantity: str, got: Golden, want: Golden, bound: float) -> Row:
-    """By the largest deviation of an element; a few elements may be beyond the bound."""
+    """Compare by the largest deviation of an element; a few elements may exceed the bound."""
     deviations = []
     for name, value in want.items():
         check_shape(f"{quantity} {name}", got[name], value)
@@ -106,7 +106,7 @@ def compare_elements(quantity: str, got: Golden, want: Golden, bound: float) -> 
 
 
 def check_shape(quantity: str, got: np.ndarray, want: np.ndarray) -> None:
-    """Refuses to broadcast."""
+    """Raise an error for different shapes, so that nothing is broadcast."""
     if np.shape(got) != np.shape(want):
         raise UnsupportedFixtureError(
             f"{quantity}: the file has shape {np.shape(want)}, ours is {np.shape(got)}"
@@ -114,7 +114,7 @@ def check_shape(quantity: str, got: np.ndarray, want: np.ndarray) -> None:
 
 
 def load_golden(path: str) -> dict[str, np.ndarray]:
-    """Every array of the file."""
+    """Return every array of the file."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
@@ -123,7 +123,7 @@ def load_golden(path: str) -> dict[str, np.ndarray]:
 
 
 def load_json(golden: Golden, name: str) -> dict[str, Any]:
-    """A JSON object stored as bytes."""
+    """Return a JSON object stored as bytes."""
     try:
         value = json.loads(golden[name].tobytes().decode())
     except KeyError as e:
@@ -152,7 +152,7 @@ STATES = {"trm": ("z_H", "z_L"), "single_z": ("z_L",), "hrm": ("z_H", "z_L"), "t
 
 
 def load_model(theirs: Mapping[str, Any]) -> tuple[BlocksConfig, InputSpec]:
-    """Our network and input for a published configuration."""
+    """Return our network and input sizes for a published configuration."""
     name = theirs.get("architecture", "trm")
     if name not in FIELDS:
         raise UnsupportedFixtureError(f"architecture: expected one of {', '.join(FIELDS)}, got {name!r}")
@@ -187,7 +187,7 @@ def load_model(theirs: Mapping[str, Any]) -> tuple[BlocksConfig, InputSpec]:
 
 
 def load_config(golden: Golden) -> tuple[RunConfig, InputSpec, int]:
-    """Our configuration for the file's, and the batch size."""
+    """Return our configuration for that of the file, and the batch size."""
     theirs, rates = load_json(golden, "config"), load_json(golden, "hyperparameters")
     model, spec = load_model(theirs)
     try:
@@ -212,7 +212,7 @@ def load_config(golden: Golden) -> tuple[RunConfig, InputSpec, int]:
 
 
 def step_numbers(golden: Golden) -> list[int]:
-    """The steps in the file: 1 to N."""
+    """Return the steps in the file: 1 to N."""
     found = sorted({int(m[1]) for m in (re.match(r"step(\d+)/batch/", name) for name in golden) if m})
     if not found or found != list(range(1, len(found) + 1)):
         raise UnsupportedFixtureError(f"expected steps 1 to N in the file, got {found}")
@@ -220,7 +220,7 @@ def step_numbers(golden: Golden) -> list[int]:
 
 
 def check_complete(golden: Golden, steps: list[int], config: BlocksConfig) -> None:
-    """A file that lacks a quantity must not pass for lack of comparisons."""
+    """Raise an error if a quantity is missing, so that an incomplete file does not pass."""
     table = config.puzzle_emb_ndim != 0
     needed = {"step1/grad/puzzle_emb_rows"} if table else set[str]()
     needed |= {"eval/steps_run", *(f"eval/out/{x}" for x in ("logits", "q_halt_logits", "preds"))}
@@ -240,12 +240,12 @@ def check_complete(golden: Golden, steps: list[int], config: BlocksConfig) -> No
 
 
 def section(golden: Golden, prefix: str) -> dict[str, np.ndarray]:
-    """What lies under a prefix, without it."""
+    """Return the entries below a prefix, without the prefix."""
     return {name.removeprefix(prefix): value for name, value in golden.items() if name.startswith(prefix)}
 
 
 def compare_metrics(prefix: str, got: Mapping[str, Any], golden: Golden, bound: float) -> Iterator[Row]:
-    """Counts exactly, sums by their relative deviation."""
+    """Compare counts exactly, and sums by their relative deviation."""
     for name in TRAIN_METRICS:
         quantity = f"{prefix}/metrics/{name}"
         if name in EXACT_METRICS:
@@ -257,14 +257,14 @@ def compare_metrics(prefix: str, got: Mapping[str, Any], golden: Golden, bound: 
 def compare_outputs(
     prefix: str, logits: Any, q_halt: Any, predictions: Any, golden: Golden, bound: float
 ) -> Iterator[Row]:
-    """Logits by norm, predictions exactly."""
+    """Compare logits by norm, and predictions exactly."""
     yield compare_norm(f"{prefix}/out/logits", logits, golden[f"{prefix}/out/logits"], bound)
     yield compare_norm(f"{prefix}/out/q_halt_logits", q_halt, golden[f"{prefix}/out/q_halt_logits"], bound)
     yield compare_exact(f"{prefix}/out/preds", predictions, golden[f"{prefix}/out/preds"])
 
 
 def compare_continue(prefix: str, detail: Any, golden: Golden, bound: float) -> Iterator[Row]:
-    """The continue logits and their loss, where the file has them."""
+    """Compare the continue logits and their loss, if the file has them."""
     found = {f"{prefix}/out/q_continue_logits": detail.q_logits[:, 1]}
     if detail.losses.q_continue is not None:
         found[f"{prefix}/out/target_q_continue"] = detail.losses.continue_target
@@ -275,7 +275,7 @@ def compare_continue(prefix: str, detail: Any, golden: Golden, bound: float) -> 
 
 
 def compare_carry(prefix: str, carry: Any, golden: Golden, bound: float) -> Iterator[Row]:
-    """States by norm; counters, flags and current examples exactly."""
+    """Compare states by norm; counters, flags and current examples exactly."""
     for name, state in carry.states.items():
         published = f"z_{name.removeprefix('z_').upper()}"
         yield compare_norm(f"{prefix}/carry/{published}", state, golden[f"{prefix}/carry/{published}"], bound)
@@ -287,10 +287,10 @@ def compare_carry(prefix: str, carry: Any, golden: Golden, bound: float) -> Iter
 
 
 def check_fixture(path: str) -> Iterator[Row]:
-    """Runs the file's steps with our training and evaluation steps; yields one row per quantity.
+    """Run the file's steps with our training and evaluation steps; yield one row per quantity.
 
     Raises:
-        UnsupportedFixtureError: if the file cannot be read, is incomplete or of something not supported.
+        UnsupportedFixtureError: The file is unreadable, incomplete or has something unsupported.
     """
     golden = load_golden(path)
     config, spec, batch_size = load_config(golden)
@@ -333,8 +333,8 @@ def check_fixture(path: str) -> Iterator[Row]:
     average = params_to_published(model_config, state.ema)
     yield from compare_parameters("ema", average, section(golden, "ema/"), absolute_bound(steps[-1]))
 
-    # From the file's own parameters, not from ours: those are compared above, and evaluation would amplify
-    # their rounding (float64 arithmetic is as far from the golden logits then as the bound is).
+    # Start from the file's parameters instead of ours, which are compared above: evaluation would amplify their
+    # rounding (float64 arithmetic would then deviate from the golden logits by as much as the bound).
     last = section(golden, f"step{steps[-1]}/params/")
     weights = Weights(*jax.tree.map(jnp.asarray, weights_from_published(model_config, spec, last)))
     evaluated = jax.jit(make_eval_step(config, spec, model, return_logits=True))(weights, batch)
@@ -348,12 +348,12 @@ def check_fixture(path: str) -> Iterator[Row]:
 def without_flips(
     state: Any, config: BlocksConfig, grads: Any, wanted: Golden, optim: OptimizerConfig
 ) -> tuple[Any, int]:
-    """The state with the file's value where an update had the other sign, and the number of such elements.
+    """Return the state with the file's value where an update has the other sign, and the number of such elements.
 
-    The first step of AdamATan2 moves every element by the same amount, whatever the size of its gradient. Where a
-    gradient is at rounding level its sign is noise: the gradient of one element of the single-state fixture is 6e-8 in
-    float64 arithmetic and -2e-7 in the file, beside a root mean square of 0.1. The later steps of the file follow from
-    its own choice. Only elements with a gradient below `ROUNDING` times that of their parameter are changed.
+    The first step of AdamATan2 moves every element by the same amount, whatever the size of its gradient. If a gradient
+    is at rounding level, its sign is noise: one element of the single-state fixture has the gradient 6e-8 in float64
+    and -2e-7 in the file, at a root mean square of 0.1. Later steps of the file follow from its own sign. Only elements
+    with a gradient below `ROUNDING` times the root mean square of their parameter's are changed.
     """
     params, averages = (params_to_published(config, tree) for tree in (state.params, state.ema))
     flipped = 0
@@ -373,7 +373,7 @@ def without_flips(
 def compare_gradients(
     prefix: str, config: BlocksConfig, detail: Any, golden: Golden, bound: float
 ) -> Iterator[Row]:
-    """Every parameter's gradient, and that of the puzzle-embedding row of every slot."""
+    """Compare every parameter's gradient, and that of the puzzle-embedding row of every slot."""
     wanted = section(golden, f"{prefix}/grad/")
     if not wanted:
         return
@@ -386,7 +386,7 @@ def compare_gradients(
 
 
 def compare_parameters(quantity: str, got: Golden, wanted: Golden, bound: float) -> Iterator[Row]:
-    """The trained parameters as one set, the puzzle table as another."""
+    """Compare the trained parameters as one set, and the puzzle table as another."""
     check_names(quantity, got, wanted)
     network = {name: value for name, value in wanted.items() if name != TABLE}
     yield compare_elements(quantity, got, network, bound)
@@ -395,14 +395,14 @@ def compare_parameters(quantity: str, got: Golden, wanted: Golden, bound: float)
 
 
 def check_names(quantity: str, got: Golden, wanted: Golden) -> None:
-    """The file names exactly what we have."""
+    """Check that the file has exactly our names."""
     if set(got) != set(wanted):
         differing = ", ".join(sorted(set(got) ^ set(wanted)))
         raise UnsupportedFixtureError(f"{quantity}: not in both the file and our model: {differing}")
 
 
 def main(arguments: list[str]) -> int:
-    """Prints the table; the exit code says whether all is within the bounds."""
+    """Print the table; return 0 if everything is within the bounds."""
     if len(arguments) != 1:
         print("usage: python tests/parity/check.py FIXTURE.npz", file=sys.stderr)
         return 2

@@ -1,11 +1,11 @@
-"""Compares our ARC voting with what the published evaluator answers to the same predictions.
+"""Compares our ARC voting with the published evaluator's answers for the same predictions.
 
     python tests/parity/check_arc.py FIXTURE.npz
 
 The file holds predictions of augmented test inputs with the symmetry of each (`task`, `test_index`, `dihedral_id`,
 `color_map`, `input_tokens`, `predicted_tokens`, `q_halt_logit`), the tasks and the expected answers as JSON (`tasks`,
-`expected`). Compared are the inputs with their augmentation undone, pass@K for every K of the file, and every attempt
-of the submission. Exits 0 when all are equal, 1 when one is not, 2 when the file cannot be read or lacks something.
+`expected`). It compares the inputs with their augmentation undone, pass@K for every K of the file, and every attempt
+of the submission. Exits 0 if all are equal, 1 if one is not, 2 if the file is unreadable or incomplete.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ TOLERANCE = 1e-9
 
 
 class UnsupportedFixtureError(Exception):
-    """The file is no fixture of this form."""
+    """The file is not a fixture of this form."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table."""
+    """One line of the printed table."""
 
     quantity: str
     got: str
@@ -44,7 +44,7 @@ class Row:
 
 @dataclass(frozen=True)
 class TestInput:
-    """A test input of a task; `number` is the same for equal inputs, whose votes count for each of them."""
+    """A test input of a task; equal inputs share a `number`, and their votes count for each of them."""
 
     task: str
     index: int
@@ -54,10 +54,10 @@ class TestInput:
 
 
 def load(path: str) -> dict[str, np.ndarray]:
-    """The arrays of the file, N predictions.
+    """Return the arrays of the file, for N predictions.
 
     Raises:
-        UnsupportedFixtureError: It cannot be read, or an array is missing or has another shape.
+        UnsupportedFixtureError: The file is unreadable, or an array is missing or has another shape.
     """
     try:
         with np.load(path, allow_pickle=False) as archive:
@@ -84,7 +84,7 @@ def load(path: str) -> dict[str, np.ndarray]:
 
 
 def load_json(arrays: Mapping[str, np.ndarray], name: str) -> dict[str, Any]:
-    """A JSON object stored as bytes."""
+    """Return a JSON object stored as bytes."""
     try:
         value = json.loads(arrays[name].tobytes())
     except ValueError as e:
@@ -95,7 +95,7 @@ def load_json(arrays: Mapping[str, np.ndarray], name: str) -> dict[str, Any]:
 
 
 def read_test_inputs(tasks: Mapping[str, Any]) -> list[TestInput]:
-    """Every test input, in the order of the file."""
+    """Return every test input, in the order of the file."""
     found: list[TestInput] = []
     numbers: dict[tuple[str, Grid], int] = {}
     for task, content in tasks.items():
@@ -109,10 +109,10 @@ def read_test_inputs(tasks: Mapping[str, Any]) -> list[TestInput]:
 
 
 def check_fixture(path: str) -> Iterator[Row]:
-    """Votes on the file's predictions; yields one row per quantity.
+    """Vote on the file's predictions; yield one row per quantity.
 
     Raises:
-        UnsupportedFixtureError: The file cannot be read or is of another form.
+        UnsupportedFixtureError: The file is unreadable or has another form.
     """
     arrays = load(path)
     tasks, expected = load_json(arrays, "tasks"), load_json(arrays, "expected")
@@ -148,12 +148,12 @@ def check_fixture(path: str) -> Iterator[Row]:
 
 
 def compare_pass_at_k(ranking: Any, tests: list[TestInput], expected: Mapping[str, float]) -> Iterator[Row]:
-    """For every K of the file, over the tasks whose solutions are known."""
+    """Compare pass@K for every K of the file, over the tasks with known solutions."""
     unsolved = {test.task for test in tests if test.solution is None}
     scored = [test for test in tests if test.task not in unsolved]
     by_task = {task: i for i, task in enumerate(dict.fromkeys(test.task for test in scored))}
     ranks: list[int] = []
-    for test in scored:  # equal inputs share their candidates, and may have other solutions
+    for test in scored:  # equal inputs share candidates, but may have different solutions
         solutions: list[Grid | None] = [None] * (1 + max(other.number for other in tests))
         solutions[test.number] = test.solution
         ranks.append(int(right_ranks(ranking, solutions)[test.number]))
@@ -171,7 +171,7 @@ def compare_pass_at_k(ranking: Any, tests: list[TestInput], expected: Mapping[st
 def compare_submission(
     candidates: Mapping[int, list[Grid]], tests: list[TestInput], expected: Mapping[str, Any]
 ) -> Iterator[Row]:
-    """Every attempt at every test input; a file that leaves out inputs without predictions is read so."""
+    """Compare every attempt at every test input; the file may leave out inputs without predictions."""
     of_task: dict[str, list[TestInput]] = {}
     for test in tests:
         of_task.setdefault(test.task, []).append(test)
@@ -192,12 +192,12 @@ def compare_submission(
 
 
 def shape(grid: list[list[int]] | None) -> str:
-    """Rows and columns of a grid, for people."""
+    """Return rows and columns of a grid as text."""
     return "none" if grid is None else f"{len(grid)}x{len(grid[0]) if grid else 0}"
 
 
 def main(arguments: list[str]) -> int:
-    """Prints the table; the exit code says whether all is equal."""
+    """Print the table; return 0 if everything is equal."""
     if len(arguments) != 1:
         print("usage: python tests/parity/check_arc.py FIXTURE.npz", file=sys.stderr)
         return 2

@@ -1,10 +1,10 @@
-"""Compares our evaluation of a published file of weights with the published network's answers.
+"""Compares our evaluation of a published weights file with the published network's answers.
 
     python tests/parity/check_weights.py FILE EXPECTED.npz
 
 FILE is a state dict (.pt, .pth), .safetensors or .npz. EXPECTED.npz has `config` (JSON bytes), `inputs`,
-`puzzle_identifiers`, and `logits` and `q_halt_logits` after `halt_max_steps` supervision steps. Exits 0 when all are
-within the bound, 1 when one is not, 2 when a file cannot be read or is not supported.
+`puzzle_identifiers`, and `logits` and `q_halt_logits` after `halt_max_steps` supervision steps. Exits 0 if all are
+within the bound, 1 if one is not, 2 if a file is unreadable or unsupported.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ BOUND = 1e-4
 
 
 def check_weights(file: str, expected: str) -> Iterator[Row]:
-    """Evaluates the file's weights on the expected inputs; yields one row per quantity.
+    """Evaluate the file's weights on the expected inputs; yield one row per quantity.
 
     Raises:
-        UnsupportedFixtureError: A file cannot be read, is incomplete or of something not supported.
+        UnsupportedFixtureError: A file is unreadable, incomplete or has something unsupported.
     """
     golden = load_golden(expected)
     model, spec = load_model(load_json(golden, "config"))
@@ -62,7 +62,7 @@ def check_weights(file: str, expected: str) -> Iterator[Row]:
 
 
 def compare(quantity: str, got: Any, want: np.ndarray) -> Row:
-    """By the largest absolute deviation."""
+    """Compare by the largest absolute deviation."""
     got = np.asarray(got, np.float64)
     check_shape(quantity, got, want)
     deviation = float(np.max(np.abs(got - want)))
@@ -70,7 +70,7 @@ def compare(quantity: str, got: Any, want: np.ndarray) -> Row:
 
 
 def main(arguments: list[str]) -> int:
-    """Prints the table; the exit code says whether all is within the bound."""
+    """Print the table; return 0 if everything is within the bound."""
     if len(arguments) != 2:
         print("usage: python tests/parity/check_weights.py FILE EXPECTED.npz", file=sys.stderr)
         return 2

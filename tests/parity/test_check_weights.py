@@ -1,4 +1,4 @@
-"""The published file of weights answers as the published network did; and the checker notices changes."""
+"""The published weights file answers as the published network does, and the checker detects changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXPECTED = FIXTURES / "published_checkpoint_expected.npz"
 
 @pytest.fixture
 def check_weights(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The script next to this file."""
+    """Import the script next to this file."""
     monkeypatch.syspath_prepend(Path(__file__).parent)
     return importlib.import_module("check_weights")
 

@@ -1,4 +1,4 @@
-"""Our training and evaluation steps against golden numbers; and that the checker notices changes."""
+"""Our training and evaluation steps match golden numbers, and the checker detects changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BASELINES = [FIXTURES / f"trm_parity_{name}.npz" for name in ("hrm", "single_z",
 
 
 def load_check() -> ModuleType:
-    """The script next to this file."""
+    """Import the script next to this file."""
     location = importlib.util.spec_from_file_location("parity_check", Path(__file__).parent / "check.py")
     assert location is not None
     assert location.loader is not None
@@ -40,7 +40,7 @@ check = load_check()
 
 
 def failures(path: Path, last_step: int = 1) -> set[str]:
-    """Quantities beyond their bound, up to a step."""
+    """Return the quantities that exceed their bound, up to a step."""
     rows = check.check_fixture(str(path))
     wanted = itertools.takewhile(lambda row: not row.quantity.startswith(f"step{last_step + 1}/"), rows)
     return {row.quantity for row in wanted if not row.ok}
@@ -48,7 +48,7 @@ def failures(path: Path, last_step: int = 1) -> set[str]:
 
 @functools.cache
 def checked(path: Path) -> str:
-    """What the script prints, as anyone runs it, and so as XLA compiles by itself."""
+    """Return the output of the script, run as users do, with XLA's default optimizations."""
     done = subprocess.run(
         [sys.executable, Path(__file__).parent / "check.py", path],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""Our ARC votes against what the published evaluator answers; and that the checker notices changes."""
+"""Our ARC votes match the published evaluator's answers, and the checker detects changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIXTURE = PROJECT / "tests" / "fixtures" / "arc_vote.npz"
 
 
 def load_check() -> ModuleType:
-    """The script next to this file."""
+    """Import the script next to this file."""
     location = importlib.util.spec_from_file_location(
         "parity_check_arc", Path(__file__).parent / "check_arc.py"
     )
@@ -50,7 +50,7 @@ ONE, TWO, NONE = [[1, 2], [3, 4]], [[5]], [[0, 0, 0]]
 
 @pytest.fixture
 def arrays() -> dict[str, Any]:
-    """Two tasks in a file of this form: `a` is right at once; of `b` one input is right second, one has no row."""
+    """Two tasks in this form: `a` is right first; in `b` one input is right second, and one has no prediction."""
     tasks = {
         "a": {"test": [{"input": ONE, "output": TWO}]},
         "b": {"test": [{"input": ONE, "output": ONE}, {"input": TWO, "output": TWO}]},
@@ -95,7 +95,7 @@ def test_a_test_input_without_predictions_keeps_its_place(
 ) -> None:
     assert checked(arrays, tmp_path) == 0, capsys.readouterr().out
     expected = json.loads(arrays["expected"].tobytes())
-    del expected["submission"]["b"][1]  # as the published evaluator leaves it out
+    del expected["submission"]["b"][1]  # as the published evaluator does
     arrays["expected"] = np.frombuffer(json.dumps(expected).encode(), np.uint8)
     assert checked(arrays, tmp_path) == 0
 
@@ -109,7 +109,7 @@ def test_any_difference_is_exit_code_1(
         ("predicted_tokens", np.zeros((4, 900), np.uint8)),
     ):
         changed = arrays | {name: value}
-        if name == "q_halt_logit":  # one vote each, so that the surer leads
+        if name == "q_halt_logit":  # one vote each, so that the more confident one leads
             changed = {key: rows[[0, 1, 2]] if len(rows) == 4 else rows for key, rows in changed.items()}
         assert checked(changed, tmp_path) == 1, name
         assert " NO" in capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""One small run, trained and evaluated on its test split, for all tests of evaluation that change nothing."""
+"""One small run, trained and evaluated on its test split, for all evaluation tests that do not change it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Evaluated:
 
     Attributes:
         layout: The root.
-        folder: The run's.
-        record: The run.
-        result: Its evaluation, of all 12 test puzzles.
+        folder: Folder of the run.
+        record: Record of the run.
+        result: Its evaluation on all 12 test puzzles.
         test: The test split.
     """
 
@@ -42,13 +42,13 @@ class Evaluated:
 
     @property
     def row(self) -> dict[str, Any]:
-        """Of the evaluation, in `evals`."""
+        """Row of the evaluation in `evals`."""
         return self.result.row
 
 
 @pytest.fixture(scope="session")
 def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
-    """A recorded root, whose run has the weights of its last step alone. Tests must not change it."""
+    """A recorded root, with only the weights of the run's last step. Tests must not change it."""
     layout = recorded_root(tmp_path_factory.mktemp("evaluated"), "evaluated")
     (folder,) = list_runs(layout)
     record = read_record(folder)
@@ -61,10 +61,10 @@ def evaluated(tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
 
 @pytest.fixture(scope="session")
 def trained(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> Evaluated:
-    """The same, trained and evaluated here: with all checkpoints. Tests must not change it."""
+    """The same run, trained and evaluated here, with all checkpoints. Tests must not change it."""
     layout = root_with("small", tmp_path_factory.mktemp("trained"), small_layout)
     with pytest.MonkeyPatch.context() as patched:
-        for name in ("FIRST_S", "EVERY_S"):  # metric parts end at checkpoints, however slow the machine
+        for name in ("FIRST_S", "EVERY_S"):  # metrics files then end at checkpoints, even on a slow machine
             patched.setattr(observe, name, math.inf)
         done = run(layout)
     result = evaluate_run(layout, done.folder, EvalRequest())

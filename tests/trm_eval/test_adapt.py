@@ -1,4 +1,4 @@
-"""Learning tasks a run has never seen before they are answered: what moves, when it ends, what is written of it."""
+"""Adaptation to new tasks before the evaluation: what is trained, when it ends, and what is recorded."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_time_ends_it(layout: Layout) -> None:
 def test_the_longest_step_must_fit_and_compiling_counts(
     layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A minute: 10 s of compiling, steps of 20, 5 and 5 s; a fourth of 20 s would end at 60, a fifth at 65."""
+    """One minute: 10 s of compilation, steps of 20, 5 and 5 s; a fourth of 20 s would end at 60, a fifth at 65."""
     times = iter([0.0, 10.0, 30.0, 35.0, 40.0, 60.0])
     monkeypatch.setattr(adapting, "time", SimpleNamespace(perf_counter=lambda: next(times)))
     _, after = learned(layout, "others", Adaptation(minutes=1.0))

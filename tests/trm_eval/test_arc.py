@@ -1,4 +1,4 @@
-"""Votes over augmentations: what is cropped, undone and counted, and who leads."""
+"""Votes over augmentations: cropping, undoing, counting and ranking."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def canvas(lines: Sequence[str]) -> np.ndarray:
-    """A row of tokens: digits are colours, `+` is EOS, a space PAD."""
+    """Return a row of tokens: digits are colours, `+` is EOS, a space is PAD."""
     tokens = np.zeros((1, 30, 30), np.uint8)
     for i, line in enumerate(lines):
         for j, cell in enumerate(line):
@@ -41,7 +41,7 @@ def canvas(lines: Sequence[str]) -> np.ndarray:
     ("lines", "size"),
     [
         (["12+", "34+", "++"], (2, 2)),
-        (["1234+", "12+"], (1, 4)),  # of 1x4 and 2x2 that with fewer rows
+        (["1234+", "12+"], (1, 4)),  # of 1x4 and 2x2, the one with fewer rows
         (["1234", "123", "12"], (2, 3)),
         (["1", "1", "1234"], (3, 1)),
         (["12 4", "12+4", "1234"], (3, 2)),
@@ -89,7 +89,7 @@ VOTES = st.lists(
 
 
 def ballot(votes: list[tuple[int, int, float]], cuts: Sequence[int] = ()) -> Ranking:
-    """The ranking of votes that come in several parts."""
+    """Return the ranking of votes that are added in several parts."""
     taken = VoteCounter()
     for start, stop in zip([0, *sorted(cuts)], [*sorted(cuts), len(votes)], strict=True):
         part = votes[start:stop]
@@ -110,11 +110,11 @@ def test_votes_do_not_depend_on_the_parts_they_come_in(
     whole, parted = ballot(votes), ballot(votes, cuts)
     assert whole.grids == parted.grids
     for name in ("test_inputs", "ranks", "votes", "mean_q", "first_rows"):
-        np.testing.assert_array_equal(getattr(whole, name), getattr(parted, name))  # to the bit
+        np.testing.assert_array_equal(getattr(whole, name), getattr(parted, name))  # bit for bit
 
 
 def slow_ranking(votes: list[tuple[int, int, float]]) -> list[tuple[int, int, int, float, bytes]]:
-    """The rule in the words of the reference: votes, then mean of sigmoid; Python's sort keeps what came first."""
+    """Rank by the rule of the reference: votes, then mean of sigmoid; Python's sort is stable."""
     found: list[tuple[int, int, int, float, bytes]] = []
     for test in sorted({test for test, _, _ in votes}):
         stats: dict[bytes, list[float]] = {}

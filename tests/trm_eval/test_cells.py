@@ -1,4 +1,4 @@
-"""Cells that are wrong, and cells that count."""
+"""Counts of wrong and of labelled cells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two runs on the same puzzles: counts that a plain recount finds, strata that add up, settings that differ."""
+"""Two runs on the same puzzles: counts match a plain recount, strata add up, differing settings are listed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from trm_train.runs.record import list_runs, read_record
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Layout, str, str]:
-    """A root with two runs, wider and narrower, both tested."""
+    """A root with two runs of different width, both tested."""
     layout = recorded_root(tmp_path_factory.mktemp("two") / "root", "evaluated", "compared")
     names = {read_record(run).config.model.hidden_size: run.name for run in list_runs(layout)}
     return layout, names[16], names[32]
@@ -42,7 +42,7 @@ def exact_of(layout: Layout, name: str) -> np.ndarray:
 
 @pytest.fixture
 def uneven(two: tuple[Layout, str, str], monkeypatch: pytest.MonkeyPatch) -> tuple[Layout, str, str]:
-    """The same, where the answers say who is right: tiny networks are hardly ever."""
+    """The same root, with made-up correctness, because tiny networks are hardly ever right."""
     from trm_eval import compare as module
 
     asked = module.query_results
@@ -103,7 +103,7 @@ def test_two_ways_to_answer_of_one_run(two: tuple[Layout, str, str]) -> None:
     ).rows[0][0]
     found = compare(layout, plain, halting)
     assert found.settings == [("evaluation.how", "max_steps", "halting")]
-    assert compare(layout, a, two[2]).a.evaluation == plain  # a run is its plain test
+    assert compare(layout, a, two[2]).a.evaluation == plain  # a run means its plain test
 
 
 def test_evaluations_that_were_superseded_are_compared_in_any_order(
@@ -127,7 +127,7 @@ def test_evaluations_that_were_superseded_are_compared_in_any_order(
 
 
 def test_runs_are_compared_as_they_answered_in_one_way(two: tuple[Layout, str, str], tmp_path: Path) -> None:
-    """The newest test of one, with more steps, has no like of the other."""
+    """The newest test of one run, with more steps, has no counterpart in the other."""
     layout = resolve_root(shutil.copytree(two[0].place, tmp_path / "root", symlinks=True))
     (folder,) = [folder for folder in list_runs(layout) if folder.name == two[1]]
     evaluate_run(layout, folder, EvalRequest(supervision_steps=8))

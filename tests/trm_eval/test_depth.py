@@ -1,4 +1,4 @@
-"""Counts after every supervision step add up to what the rows say."""
+"""Counts after every supervision step match the rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which checkpoint is evaluated, on which split, and that evaluating again replaces."""
+"""Selection of checkpoint and split; a repeated evaluation replaces itself."""
 
 import dataclasses
 import json
@@ -35,7 +35,7 @@ from trm_train.runs.sync import sync_runs
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Folder:
-    """A run with weights at three steps, of which the second validated best."""
+    """A run with weights at three steps; the second has the best validation."""
     for step in (10, 20, 30):
         folder = tmp_path / "checkpoints" / "weights" / str(step)
         folder.mkdir(parents=True)
@@ -89,7 +89,7 @@ def test_a_limit_beyond_the_split_is_none(evaluated: Evaluated, limit: int) -> N
     assert again.row["evaluation"] == evaluated.row["evaluation"]
     assert again.row["row_limit"] == 0
     count = "SELECT (SELECT count(*) FROM all_evals), (SELECT count(*) FROM all_predictions)"
-    assert query_results(evaluated.layout, count).rows == [(1, 12)]  # it has replaced itself
+    assert query_results(evaluated.layout, count).rows == [(1, 12)]  # it replaced itself
 
 
 def test_the_row_counts_what_was_evaluated(evaluated: Evaluated) -> None:
@@ -121,7 +121,7 @@ def test_the_dataset_must_be_the_one_it_learned_from(
 
 @pytest.fixture
 def copied(evaluated: Evaluated, tmp_path: Path) -> Layout:
-    """A root with copies of the dataset and the run, which a test may change, and no results."""
+    """A root with copies of the dataset and the run, without results, that a test may change."""
     layout = root_with("small", tmp_path, evaluated.layout)
     sync_runs(evaluated.layout, layout, [], None)
     return layout

@@ -1,4 +1,4 @@
-"""Processes of one evaluation are compared by all that decides what they answer."""
+"""Processes of one evaluation are compared by everything that determines their answers."""
 
 from __future__ import annotations
 

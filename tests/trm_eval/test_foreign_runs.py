@@ -1,4 +1,4 @@
-"""A run of an architecture, mixer or version that this checkout lacks is named, and all else is answered."""
+"""A run with an unknown architecture, mixer or version is named, and all other queries work."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def layout(tmp_path: Path) -> Layout:
 def beside(
     layout: Layout, run: Folder | None = None, *, model: Changes | None = None, **changes: Any
 ) -> Folder:
-    """A run beside one, or the only one, as another version writes it: with a digest, in its place."""
+    """Add a run next to another, or as the only one, as another version writes it: with a digest, in its place."""
     run = run or next(iter(list_runs(layout)))
     value = json.loads(run.read(CONFIG_FILE) or b"")
     value["config"]["model"] |= model or {}

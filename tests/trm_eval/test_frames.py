@@ -1,4 +1,4 @@
-"""Results as polars frames, and SQL over runs that nobody has evaluated."""
+"""Results as polars frames, and SQL over runs without evaluations."""
 
 import json
 import subprocess
@@ -133,7 +133,7 @@ def test_the_configuration_in_the_table_is_json(layout: Layout, trained: TrainRe
 
 
 def test_sums_and_counts_are_integers(layout: Layout, trained: TrainResult) -> None:
-    """DuckDB gives them 128 bits, which a frame would have as decimals; what does not fit stays one."""
+    """DuckDB uses 128-bit integers, which become decimals in a frame; values too large for int64 stay decimals."""
     query = (
         "SELECT sum(step) AS total, count_if(step > 3) AS late, sum(step) + 10::HUGEINT * 1000000000000000000 AS large "
         "FROM train_metrics WHERE split = 'train'"
@@ -146,7 +146,7 @@ def test_sums_and_counts_are_integers(layout: Layout, trained: TrainResult) -> N
 def test_a_frame_of_metrics_has_the_columns_and_values_of_the_sql_table(
     layout: Layout, trained: TrainResult
 ) -> None:
-    """Sums stay, and the rates are beside them."""
+    """The sums are kept, and the rates are added."""
     frame = trm_eval.read_train_metrics("tiny", layout).sort("step", "split").collect()
     table = trm_eval.sql("SELECT * FROM train_metrics ORDER BY step, split", layout)
     assert set(frame.columns) == set(table.columns)
@@ -158,7 +158,7 @@ def test_a_frame_of_metrics_has_the_columns_and_values_of_the_sql_table(
 
 
 def test_answers_of_several_datasets_can_be_told_apart(small_layout: Layout, tmp_path: Path) -> None:
-    """Two datasets with puzzles of the same numbers: a join by dataset, split and number has each answer once."""
+    """Two datasets with the same puzzle numbers: a join by dataset, split and number gives each answer once."""
     layout = root_with("small", tmp_path, small_layout)
     build_dataset(small_request(name="other", seed=4), layout)
     trained = run(layout)

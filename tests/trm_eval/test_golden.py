@@ -1,6 +1,6 @@
-"""Golden predictions: what a fixed checkpoint predicts for fixed rows. Where they change, so must EVALUATION_VERSION.
+"""Golden predictions of a fixed checkpoint for fixed rows. If they change, EVALUATION_VERSION must change too.
 
-The checkpoint is that of the fixture of the first format; its dataset is built again.
+The checkpoint is in the fixture of the first format; its dataset is built here.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ def layout(tmp_path: Path) -> Layout:
 
 
 def test_predictions_are_golden_under_this_version(layout: Layout) -> None:
-    """Where this fails because predictions changed on purpose: raise EVALUATION_VERSION and add what they are now."""
+    """If this fails because predictions changed on purpose, raise EVALUATION_VERSION and add the new values."""
     run = find_run(layout, "quickstart")
     row = evaluate_run(layout, run, EvalRequest(checkpoint="12")).row
     query = "SELECT wrong_cells, prediction FROM predictions WHERE evaluation = ? ORDER BY row"
@@ -46,7 +46,7 @@ def test_predictions_are_golden_under_this_version(layout: Layout) -> None:
 
 
 def test_the_newest_evaluation_of_a_request_shows_and_older_ones_stay_addressable(layout: Layout) -> None:
-    """The fixture holds evaluations of the first version, whose ids hashed every source file."""
+    """The fixture has evaluations of the first version, whose ids hashed every source file."""
     run = find_run(layout, "quickstart")
     count = "SELECT count(*) FROM {} WHERE step = 12"
     assert query_results(layout, count.format("evals")).rows == [(1,)]
@@ -65,12 +65,12 @@ def test_the_newest_evaluation_of_a_request_shows_and_older_ones_stay_addressabl
     )
     assert query_results(layout, legal).rows == [(6, True, True, None), (12, False, False, None)]
     frame = trm_eval.read_predictions(run.name, layout).collect()
-    assert frame["valid"].is_null().sum() == 5  # those that were written before the column was
+    assert frame["valid"].is_null().sum() == 5  # written before the column existed
     assert frame["valid"].sum() == row["valid_count"]
 
 
 def test_rates_are_those_of_the_sums_in_both_formats(layout: Layout) -> None:
-    """Parts of the first format call sums by the names of rates; the views do not."""
+    """Metrics files of the first format name sums after their rates; the views do not."""
     query = "SELECT lm_loss, lm_loss_sum, global_batch_size, exact_accuracy, count FROM train_metrics"
     rows = query_results(layout, query).rows
     assert len(rows) == 14

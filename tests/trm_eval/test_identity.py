@@ -1,4 +1,4 @@
-"""The id of an evaluation: everything that decides its rows, and nothing else."""
+"""The id of an evaluation depends on everything that determines its rows, and on nothing else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def id_of(evaluated: Evaluated, **changes: Any) -> str:
 def test_the_same_evaluation_has_the_same_id(evaluated: Evaluated) -> None:
     assert id_of(evaluated) == id_of(evaluated) == evaluated.row["evaluation"]
     assert len(id_of(evaluated)) == 16
-    named = EvalRequest(checkpoint="12", split="test", supervision_steps=3)  # what `last` and None meant
+    named = EvalRequest(checkpoint="12", split="test", supervision_steps=3)  # the values of `last` and None
     assert id_of(evaluated, request=named) == id_of(evaluated)
 
 

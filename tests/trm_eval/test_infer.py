@@ -1,4 +1,4 @@
-"""Predictions for every row of a split once, whatever the batches are, and what is said beside them."""
+"""Predictions for every row of a split, once, for any batches, and the values stored with them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def inferred(
     limit: int = 0,
     progress: Progress | None = None,
 ) -> list[Inferred]:
-    """All batches of one pass over the test split."""
+    """Return all batches of one pass over the test split."""
     restored = restore(evaluated.folder, evaluated.record, step=step, weights=weights)
     reader = RowReader(evaluated.test, "own", 1)
     rollout = compile_rollout(restored, reader, EvalRequest(), supervision_steps)

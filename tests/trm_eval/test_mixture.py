@@ -1,4 +1,4 @@
-"""A run on a mixture, tested: each dataset in its own tokens, though the network knows those of all."""
+"""A run on a mixture is tested on each dataset in its own tokens, although the network knows those of all."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run_record(mixed: SimpleNamespace):
 
 
 def by_hand(mixed: SimpleNamespace, dataset: str) -> np.ndarray:
-    """What the network answers to the test of a dataset, moved there and back by hand."""
+    """Compute the answers to the test split of a dataset, with its offsets applied and removed by hand."""
     restored, own = network(mixed), open_dataset(dataset, mixed.layout, "test")[:]
     offset, identifier, cells = {"small": (0, 0, 36), "mazes": (7, 1, 25)}[dataset]
     count = len(own["inputs"])
@@ -114,7 +114,7 @@ def test_other_ways_to_answer_are_in_the_datasets_own_tokens(
     row = evaluate_run(mixed.layout, mixed.folder, request_).row
     found = written(mixed, row["evaluation"])
     assert found.shape == (4, 25)
-    if request_.mode == "max_steps":  # mazes have the blank identifier only
+    if request_.mode == "max_steps":  # mazes only have the blank identifier
         np.testing.assert_array_equal(found, by_hand(mixed, "mazes"))
 
 

@@ -1,4 +1,4 @@
-"""`trm-eval predict`: puzzles from the command line and from files, drawn, and what is said of the answers."""
+"""`trm-eval predict`: puzzles from the command line and from files, drawn, with a verdict on each answer."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_pictures_open(evaluated: Evaluated, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stderr
         assert f"drawn: {tmp_path / 'new' / name}" in done.stdout
     with Image.open(tmp_path / "new" / "a.gif") as image:
-        assert getattr(image, "n_frames", 1) >= 4  # equal frames after each other are one
+        assert getattr(image, "n_frames", 1) >= 4  # equal consecutive frames are merged
         assert image.width >= 480
     with Image.open(tmp_path / "new" / "a.png") as image:
         assert image.size[0] > image.size[1]
@@ -162,7 +162,7 @@ def test_files_that_are_wrong(
 def test_files_have_the_forms_that_a_build_reads(
     evaluated: Evaluated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, data: bytes
 ) -> None:
-    """From a file and from standard input; a puzzle may be there twice."""
+    """From a file and from standard input; a puzzle may occur twice."""
     (tmp_path / name).write_bytes(data)
     columns = ["--columns", "question=mine"] if name == "a.csv" else []
     done = predict(evaluated, "--file", str(tmp_path / name), "--json", *columns)
@@ -183,7 +183,7 @@ def test_python_reads_files_too(evaluated: Evaluated, tmp_path: Path) -> None:
 
 
 def test_one_zero_decides_for_the_whole_file(evaluated: Evaluated, tmp_path: Path) -> None:
-    """Each line alone could be of digits from 1."""
+    """Either line alone could have digits from 1."""
     (tmp_path / "a.txt").write_text("12345" + "." * 31 + "\n" + "01234" + "." * 31 + "\n")
     solver = trm_eval.load(evaluated.record.run, evaluated.layout)
     assert [tokens[:2].tolist() for tokens in solver.read(tmp_path / "a.txt")] == [[3, 4], [2, 3]]

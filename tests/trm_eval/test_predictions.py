@@ -1,4 +1,4 @@
-"""Predictions become parts of a table as they come; the sums are those of the rows written."""
+"""Predictions are written in parts as they arrive; the sums match the written rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RATINGS = np.array([0.0, 2.5, *[np.nan] * 10], np.float32)
 
 
 def batch(evaluated: Evaluated, first: int, count: int, *, wrong: int = 0) -> Inferred:
-    """Right answers for some rows, but for `wrong` cells of the first."""
+    """Return correct answers for some rows, except for `wrong` cells of the first."""
     tokens = evaluated.test.read(np.arange(first, first + count))["labels"].astype(np.uint8)
     tokens[0, :wrong] = tokens[0, :wrong] % 7 + 2
     return Inferred(
@@ -50,7 +50,7 @@ def test_parts_are_written_as_rows_come(
     for first, count in ((0, 3), (3, 7), (10, 1), (11, 1)):
         writer.add(batch(evaluated, first, count, wrong=2 if first == 3 else 0))
         written.append(len(writer.parts))
-    assert written == [0, 2, 2, 3]  # batches are cut where a part ends
+    assert written == [0, 2, 2, 3]  # batches are split where a part ends
     writer.finish()
     assert writer.parts == ["e-00000", "e-00001", "e-00002"]
     assert (writer.exact, writer.cells, writer.wrong_cells) == (11, 12 * 36, 2)
@@ -64,7 +64,7 @@ def test_parts_are_written_as_rows_come(
     assert tables[0]["rating"].to_pylist() == [0.0, 2.5, None, None]
     assert writer.rated == 2
     assert tables[0]["exact"].to_pylist() == [True, True, True, False]
-    assert tables[1]["halt_step"].to_pylist() == [1, 2, None, 1]  # 0 is none
+    assert tables[1]["halt_step"].to_pylist() == [1, 2, None, 1]  # 0 means none
     picks = evaluated.test.groups.picks(np.arange(12))
     assert [group for table in tables for group in table["group_index"].to_pylist()] == picks.groups.tolist()
 
@@ -82,7 +82,7 @@ def test_answers_are_scored_by_the_kind(evaluated: Evaluated, tmp_path: Path) ->
 def test_rows_without_labels_are_scored_and_not_counted(
     evaluated: Evaluated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Shares are over the rows that have labels, as `count` is."""
+    """Shares are over the rows with labels, as `count` is."""
     read = evaluated.test.read
 
     def half(rows: np.ndarray) -> dict[str, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Every accuracy says how it came about: precision, latents, network calls and FLOPs, depth and breadth."""
+"""Every accuracy records how it was measured: precision, latents, network calls, FLOPs, depth and breadth."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_another_precision_is_another_evaluation_and_the_runs_own_is_not(
 
 def test_new_fields_enter_the_id_only_where_they_are_used(evaluated: Evaluated) -> None:
     sampling = Sampling(samples=2)
-    before = "1d"  # two digits are enough to see a change of either
+    before = "1d"  # two digits suffice to detect a change
     ids = [
         id_of(evaluated, request=EvalRequest(sampling=sampling, **changes))
         for changes in ({}, {"depths": (1, 2)}, {"precision": "float32"}, {"latent_init": "random"})

@@ -1,4 +1,4 @@
-"""Published weights, imported and evaluated like any run, answer as the published network did."""
+"""Imported published weights are evaluated like any run, and answer as the published network does."""
 
 from __future__ import annotations
 

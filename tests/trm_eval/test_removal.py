@@ -1,4 +1,4 @@
-"""Superseded evaluations go with what only they name; an evaluation killed at any step leaves all or nothing."""
+"""Superseded evaluations are removed with their own files; a kill at any step leaves all or nothing."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def files(layout: Layout) -> list[str]:
 
 
 def with_votes(layout: Layout, evaluation: str) -> None:
-    """Candidates for an evaluation of Sudoku, as ARC has them: two files that its row names."""
+    """Add candidates to an evaluation of Sudoku, as ARC has them: two files that its row refers to."""
     (run,) = list_runs(layout)
     experiment = run.path.split("/")[-2]
     folder = table_folder(layout, "evals", experiment, run.name)
@@ -84,7 +84,7 @@ def with_votes(layout: Layout, evaluation: str) -> None:
 
 @pytest.fixture(scope="module")
 def many(trained: Evaluated, tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """A root with five evaluations of a run, one of them voted; tests must not change it."""
+    """A root with five evaluations of a run, one with votes; tests must not change it."""
     place = tmp_path_factory.mktemp("many") / "root"
     layout = resolve_root(shutil.copytree(trained.layout.place, place))
     made = [evaluate_run(layout, list_runs(layout)[0], request) for request in REQUESTS]
@@ -94,12 +94,12 @@ def many(trained: Evaluated, tmp_path_factory: pytest.TempPathFactory) -> Layout
 
 @pytest.fixture
 def layout(many: Layout, tmp_path: Path) -> Layout:
-    """A copy, which a test may change."""
+    """A copy that a test may change."""
     return resolve_root(shutil.copytree(many.place, tmp_path / "root"))
 
 
 def superseding(layout: Layout) -> str:
-    """An older row of one of the requests under another id, with a file of its own; its id."""
+    """Add an older row of a request under another id, with its own file; return the id."""
     (run,) = list_runs(layout)
     experiment = run.path.split("/")[-2]
     folder = table_folder(layout, "evals", experiment, run.name)
@@ -122,11 +122,11 @@ def superseding(layout: Layout) -> str:
 
 
 class KilledHere(BaseException):
-    """Stands for a kill."""
+    """Simulates a kill."""
 
 
 def killed_at(monkeypatch: pytest.MonkeyPatch, number: int, work: Callable[[], object]) -> bool:
-    """Do something that ends at the `number`th time that a file is written, named, or removed; whether it ended so."""
+    """Run `work`, killed at the `number`th write, rename or removal of a file; return whether it was killed."""
     count = 0
 
     def counted(call: Callable[..., Any], *, after: bool) -> Callable[..., Any]:

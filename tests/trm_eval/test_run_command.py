@@ -1,4 +1,4 @@
-"""`trm-eval run` on one run and on several, on all checkpoints, with several depths."""
+"""`trm-eval run` on one or several runs, on all checkpoints, and with several depths."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_all_checkpoints_of_several_runs(trained: Evaluated, tmp_path: Path) -> 
 
 
 def test_a_glob_finds_aliases_too(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As `exp01*` finds the baseline's run, which is that of exp01c."""
+    """For example, `exp01*` finds the baseline's run, which belongs to exp01c."""
     (run,) = list_runs(layout)
     setting = SETTINGS[0]
     items = {
@@ -120,7 +120,7 @@ OTHER_SAMPLES = ["--samples", "2", "--noise", "0.5", "--select", "first_halt", "
 
 @pytest.mark.integration
 def test_every_way_to_answer_is_an_evaluation_of_its_own(layout: Layout) -> None:
-    """None replaces another, each says how it was answered, and the study takes none but the published one."""
+    """None replaces another, each records its mode, and the study uses only the published one."""
     ways = [
         ("max_steps", []),
         ("halting", ["--mode", "halting"]),
@@ -172,7 +172,7 @@ def test_what_was_evaluated_is_said_where_other_results_are_damaged(layout: Layo
 
 
 def test_another_dataset_of_the_same_encoding(layout: Layout, request_small: Any) -> None:
-    """It is named in the result, and another test than the run's own."""
+    """The result names the dataset, and differs from the test on the run's own dataset."""
     build_dataset(request_small(seed=4, name="other"), layout, shard_examples=200)
     done = run_here(main, "run", "tiny", "--dataset", "other", "--root", layout.place, "--json")
     assert done.returncode == 0, done.stderr
@@ -182,7 +182,7 @@ def test_another_dataset_of_the_same_encoding(layout: Layout, request_small: Any
     assert json.loads(own.stdout)["evaluation"] != json.loads(done.stdout)["evaluation"]
     assert (
         len(query_results(layout, "SELECT * FROM evals").rows) == 2
-    )  # its own dataset by name is the same request
+    )  # naming its own dataset is the same request
 
 
 def test_a_dataset_of_another_encoding_is_refused(layout: Layout, request_small: Any) -> None:
@@ -215,7 +215,7 @@ def test_wishes_that_exclude_each_other(options: list[str], message: str) -> Non
 
 @pytest.fixture
 def several(tmp_path: Path) -> tuple[Layout, Folder, Folder]:
-    """A root with the recorded run, and that run; and one beside it that has taken no step."""
+    """A root with the recorded run, that run, and a run next to it that has taken no step."""
     layout = recorded_root(tmp_path, "evaluated")
     (run,) = list_runs(layout)
     config = dataclasses.replace(TINY, seed=1)

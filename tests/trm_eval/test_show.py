@@ -1,4 +1,4 @@
-"""Puzzles with their predictions, as the tables and the dataset have them."""
+"""Puzzles with their predictions, as in the tables and the dataset."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_first_puzzles_as_they_are(evaluated: Evaluated) -> None:
 
 def test_wrong_ones_are_wrong_and_right_ones_are_named_as_missing(evaluated: Evaluated) -> None:
     run = evaluated.record.run
-    assert evaluated.row["exact_count"] == 0  # twelve steps teach nothing
+    assert evaluated.row["exact_count"] == 0  # twelve steps are too few to learn
     assert len(find_answered(evaluated.layout, run, count=99, which="wrong")) == 12
     for which in ("right", "guessing", "longest"):
         with pytest.raises(ResultError, match=f"has no puzzles that are {which} in evaluation"):
@@ -117,7 +117,7 @@ def test_a_puzzle_its_answer_and_its_solution_have_headings(
     first, headings, *boards = capsys.readouterr().out.splitlines()
     assert first.endswith(f"{puzzle.wrong_cells} cells wrong")
     assert headings.split() == ["given", "answer", "solution"]
-    assert sum(line.count("x") for line in boards) == puzzle.wrong_cells + 1  # and once in what it means
+    assert sum(line.count("x") for line in boards) == puzzle.wrong_cells + 1  # once more in the legend
     print_predicted(dataclasses.replace(puzzle, exact=True, wrong_cells=0))
     assert capsys.readouterr().out.splitlines()[1].split() == ["given", "answer"]
 

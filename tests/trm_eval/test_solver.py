@@ -1,4 +1,4 @@
-"""A run that answers single puzzles answers as its evaluation does, and watching it changes nothing."""
+"""A run answers single puzzles as in its evaluation, and tracing does not change the answers."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_identifiers_that_are_not_there(solver: Solver) -> None:
 def test_typed_digits_from_zero_and_other_symbols_are_the_same_puzzle(
     evaluated: Evaluated, solver: Solver
 ) -> None:
-    """A 6x6 grid: without a 6, but with 0 beside another blank, 0 is a digit."""
+    """A 6x6 grid without a 6 but with a 0, next to another blank symbol: 0 is a digit."""
     usual = "12345." + "." * 30
     expected = solver.parse(usual)
     assert solver.parse("01234." + "." * 30).tolist() == expected.tolist()

@@ -1,4 +1,4 @@
-"""Result tables from one root to another: all, of a run, of an experiment; what is there is not copied again."""
+"""Copying result tables between roots: all, of a run, of an experiment; existing files are not copied again."""
 
 from __future__ import annotations
 

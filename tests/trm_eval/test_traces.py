@@ -1,4 +1,4 @@
-"""What is written of every cycle: as predictions say, with latent states or without, gone when not asked for."""
+"""Traces of every cycle: they match the predictions, may have latent states, and are removed if not requested."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_last_cycle_of_every_step_is_what_the_evaluation_says(
         f"WHERE t.cycle = {cycles} GROUP BY 1 ORDER BY 1",
         layout,
     )
-    all_rows = traced(layout, 100)  # more than there are
+    all_rows = traced(layout, 100)  # more rows than there are
     assert all_rows["row"].n_unique() == 12
     whole = all_rows.filter(pl.col("cycle") == cycles).group_by("supervision_step", maintain_order=True)
     by_depth = whole.agg(pl.col("wrong_cells").sum())["wrong_cells"].to_list()
@@ -75,7 +75,7 @@ def test_latent_states_come_with_their_names_and_shape(layout: Layout, evaluated
         [np.frombuffer(row["latents"], "<f2").reshape(shape) for row in found.iter_rows(named=True)]
     )
     assert np.isfinite(latents).all()
-    assert np.abs(np.diff(latents.astype(np.float32), axis=0)).max() > 1e-3  # every cycle is another one
+    assert np.abs(np.diff(latents.astype(np.float32), axis=0)).max() > 1e-3  # every cycle differs
 
 
 def test_the_id_is_the_same_with_and_without_and_what_is_not_asked_for_goes(

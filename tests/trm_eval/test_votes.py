@@ -1,4 +1,4 @@
-"""Votes of an evaluation on real ARC rows: the table against a plain recount, its parts, and what is left unscored."""
+"""Votes of an evaluation on real ARC rows: the table compared with a plain recount, its parts, and unscored tasks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Voted:
 
 
 def arc_folder(folder: Path) -> Path:
-    """4 training and 3 evaluation tasks, of which the last has no solutions."""
+    """Write 4 training and 3 evaluation tasks; the last one has no solutions."""
     for subset, seeds in (("training", range(4)), ("evaluation", range(10, 13))):
         (folder / subset).mkdir(parents=True)
         for seed in seeds:
@@ -85,7 +85,7 @@ def voted(tmp_path_factory: pytest.TempPathFactory) -> Voted:
 
 @pytest.fixture(scope="module")
 def trained_votes(tmp_path_factory: pytest.TempPathFactory) -> Voted:
-    """The same, trained and evaluated here: with its checkpoints."""
+    """The same, trained and evaluated here, with its checkpoints."""
     folder = tmp_path_factory.mktemp("voted")
     layout = resolve_root(folder / "root")
     build_dataset(request(arc_folder(folder / "arc"), aug=AUG, val_size=1), layout)
@@ -98,7 +98,7 @@ def trained_votes(tmp_path_factory: pytest.TempPathFactory) -> Voted:
 
 
 def slow_votes(voted: Voted, evaluation: str) -> list[tuple[Any, ...]]:
-    """Every candidate by the plain rule, from predictions and catalog: task, test input, rank, votes, grid, right."""
+    """Compute every candidate by the plain rule: task, test input, rank, votes, grid, right."""
     catalog = query_catalog(
         voted.layout,
         "SELECT group_index, augmentation, task, dihedral, colours FROM augmentations "
@@ -156,11 +156,11 @@ def test_the_table_is_a_plain_recount(voted: Voted, position: int) -> None:
     assert sum(row[3] for row in got) == len(voted.test)
     assert Counter(row[:2] for row in got).keys() == {(f"task{n}", i) for n in (10, 11, 12) for i in (0, 1)}
     assert {row[0] for row in got if row[5] is None} == {"task12"}
-    assert len(got) > len(voted.test) / 4  # an untrained network answers many things
+    assert len(got) > len(voted.test) / 4  # an untrained network gives many different answers
 
 
 def rows_of(layout: Layout, evaluation: str) -> list[tuple[Any, ...]]:
-    """The votes of an evaluation without the names of their parts."""
+    """Return the votes of an evaluation without the names of their parts."""
     query = "SELECT * EXCLUDE (part) FROM votes WHERE evaluation = ? ORDER BY task, test_index, rank"
     return query_results(layout, query, [evaluation]).rows
 
@@ -170,7 +170,7 @@ def files_of(layout: Layout, table: str = "votes") -> list[str]:
 
 
 def passed(candidates: list[tuple[Any, ...]], k: int) -> float:
-    """The mean over scored tasks of the share of their test inputs that are right within the first k."""
+    """Return the share of test inputs correct within the first k, averaged per task, then over scored tasks."""
     right: dict[str, dict[int, bool]] = {}
     for name, example, place, _, _, correct in candidates:
         if correct is not None:
@@ -196,7 +196,7 @@ def test_pass_at_k_is_that_of_the_candidates(voted: Voted) -> None:
 
 @pytest.mark.integration
 def test_right_answers_pass(trained_votes: Voted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What an untrained network never shows: every row predicts its label, but those of one test input nothing."""
+    """Unlike an untrained network: every row predicts its label, except that the rows of one test input are empty."""
     layout = copy_of(trained_votes, tmp_path)
 
     def answered(dataset: Dataset, rows: np.ndarray) -> np.ndarray:
@@ -234,9 +234,7 @@ def test_right_answers_pass(trained_votes: Voted, tmp_path: Path, monkeypatch: p
         for index, attempt in enumerate(tests):
             pair = task(100 * int(name.removeprefix("task")), solved=name != "task12")["test"][index]
             grid = [] if (name, index) == (first, 0) else pair.get("output", [])
-            wanted = grid or [
-                [0]
-            ]  # no row came out with a grid, and the competition takes none without cells
+            wanted = grid or [[0]]  # no row gave a grid, and the competition accepts no empty grid
             assert attempt == {"attempt_1": wanted, "attempt_2": wanted}
 
 
@@ -286,7 +284,7 @@ def test_damaged_and_missing_votes_are_named(voted: Voted, tmp_path: Path) -> No
     path.write_bytes(whole[:-9] + b"x" + whole[-8:])
     with pytest.raises(CorruptFileError, match=Path(name).name):
         query_results(layout, "@pass_at_k")
-    assert query_results(layout, "SELECT count(*) FROM evals").rows == [(2,)]  # which needs no votes
+    assert query_results(layout, "SELECT count(*) FROM evals").rows == [(2,)]  # needs no votes
     path.unlink()
     found = query_results(layout, "@pass_at_k")
     assert any(Path(name).name in problem and "is missing" in problem for problem in found.problems)

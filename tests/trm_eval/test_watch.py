@@ -1,4 +1,4 @@
-"""A run that trains is followed to its end, every checkpoint once."""
+"""A run in training is followed to its end; every checkpoint is evaluated once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trm_eval.evaluation.checkpoints import watch_checkpoints
 
 
 def test_checkpoints_come_as_they_are_saved(evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While it trains it is looked at again; what is saved between the last look and the end is not missed."""
+    """Polls while it trains; a checkpoint saved between the last poll and the end is not missed."""
     states = iter(["new", "running", "running", "running", "done", "done"])
     saved = iter([[], [4], [4], [4, 8], [4, 8, 12], [4, 8, 12]])
     now: list[int] = []

@@ -1,4 +1,4 @@
-"""Training and evaluation from Python, and the loop of the examples: what they return is what the commands write."""
+"""Training and evaluation from Python, and the example loop: results equal those that the commands write."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OPTIONS: dict[str, Any] = {
 
 @pytest.fixture
 def layout(small_layout: Layout, tmp_path: Path) -> Layout:
-    """A root of its own with the dataset `small`."""
+    """A separate root with the dataset `small`."""
     shutil.copytree(small_layout.place, tmp_path / "root")
     return resolve_root(tmp_path / "root")
 

@@ -26,7 +26,7 @@ QUICKSTART = find_experiment("quickstart").make()
 
 
 def changed(**parts):
-    """quickstart with fields of its parts replaced: `optim={"lr": 1}`."""
+    """Return the quickstart with fields of its parts replaced: `optim={"lr": 1}`."""
     config = QUICKSTART
     for part, changes in parts.items():
         value = (
@@ -44,7 +44,7 @@ def test_every_experiment_is_sound_and_read_back(experiment: str) -> None:
 
 
 def test_the_published_recipe() -> None:
-    """the published recipe: batch 768, 65,104 steps, and so on."""
+    """The published recipe: batch 768, 65,104 steps, and so on."""
     config = find_experiment("trm_sudoku_mlp").make()
     assert (config.data.global_batch_size, config.total_steps) == (768, 65_104)
     model, optim = config.model, config.optim

@@ -1,4 +1,4 @@
-"""What is counted of networks and of runs."""
+"""Counts of networks and of runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPEC = InputSpec(sequence_length=81, vocabulary_size=11, num_identifiers=1)
 
 
 def test_the_published_networks_have_their_published_size() -> None:
-    """5.03M and 6.8M parameters, 42.7 GFLOP an example and step (REFERENCE.md)."""
+    """5.03M and 6.8M parameters, 42.7 GFLOP per example and step (REFERENCE.md)."""
     mlp_t, attention = (find_experiment(name).make() for name in ("trm_sudoku_mlp", "trm_maze"))
     assert parameters_of(mlp_t.model, SPEC) == 5_028_866
     assert parameters_of(attention.model, SPEC) == 6_828_034
@@ -61,7 +61,7 @@ def test_a_network_of_another_package_has_parameters_and_no_operations(
 
 
 def test_counting_asks_no_device() -> None:
-    """jax names a platform that is not there; commands that name machines alone do not import it."""
+    """jax fails for a missing platform; commands that only name machines do not import it."""
     program = (
         "import os, sys; os.environ['JAX_PLATFORMS'] = 'tpu'\n"
         "import trm_train.runs.record, trm_train.batch.plan\n"

@@ -1,4 +1,4 @@
-"""What the doctor finds: a sound root, a read-only root, damaged data, accelerators that jax does not see."""
+"""Findings of the doctor: an intact root, a read-only root, damaged data, accelerators that jax does not use."""
 
 from __future__ import annotations
 

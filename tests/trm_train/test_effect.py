@@ -1,4 +1,4 @@
-"""Overrides that do nothing are said, those that do something are not."""
+"""Overrides without effect are reported, those with an effect are not."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_what_an_experiment_itself_says_is_not_warned_of() -> None:
 
 
 def test_options_without_effect_leave_the_name_of_the_run() -> None:
-    """It was the name of such runs before they were warned of."""
+    """Such runs had this name before the warning existed."""
     config = find_experiment("quickstart").make()
     rope = dataclasses.replace(config, model=dataclasses.replace(config.model, pos_encodings="rope"))
     assert run_name("quickstart", rope) != run_name("quickstart", config)

@@ -1,4 +1,4 @@
-"""Experiments: found by their files, guided by fields, built and planned by the name of their dataset."""
+"""Experiments: found by their files, documented by fields, built and planned by dataset name."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_a_guide_lacks_nothing() -> None:
 
 @pytest.fixture
 def one_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file beside the others, with an experiment and an alias of the quickstart."""
+    """A file next to the others, with an experiment and an alias of the quickstart."""
     (tmp_path / "more.py").write_text(f"""
 import dataclasses
 from trm_train.experiments.claim import Better, Reaches, nearly_best
@@ -188,7 +188,7 @@ def test_the_study_has_67_experiments() -> None:
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_at_every_setting_runs_are_distinct_sound_and_of_named_datasets(setting: Setting) -> None:
-    found = experiments_at(setting)  # which refuses undeclared equals, and aliases that are none
+    found = experiments_at(setting)  # raises for undeclared equal runs and wrong aliases
     assert set(STUDY_SIZES) <= {item.group for item in found.values()}
     for item in found.values():
         config = item.make(setting)
@@ -233,7 +233,7 @@ def test_the_baseline_is_what_the_study_says() -> None:
         config, data=QUICKSTART.data, total_steps=1, execution=QUICKSTART.execution
     ) == (
         RunConfig(data=QUICKSTART.data, total_steps=1, execution=QUICKSTART.execution)
-    )  # all else is at the defaults of the published recipe
+    )  # everything else has the defaults of the published recipe
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
@@ -431,7 +431,7 @@ def test_sizes_that_only_the_source_knows_are_called_unknown() -> None:
 
 
 def test_what_is_planned_is_what_is_built(tmp_path: Path) -> None:
-    """A build of a named specification has the shapes that were planned for it."""
+    """A build of a named specification has the planned shapes."""
     from trm_data.building.flow import build_dataset
     from trm_train.runs.record import input_spec
 
@@ -455,7 +455,7 @@ def test_a_missing_dataset_is_built_first_and_its_run_extended(
     assert f"trm-data build {TINY}), or the same command with --build" in err
     code, out, err = output(capsys, "run", "quickstart", *small, "--build")
     assert code == 0, err
-    assert json.loads(out)["step"] == 2  # nothing of the build is among what machines read
+    assert json.loads(out)["step"] == 2  # output of the build is not in the JSON
     assert "digest" in err
     extended = (*small, "--optim.lr-min-ratio", "1")
     names = []
@@ -475,7 +475,7 @@ TINY = "sudoku-2x2-generated-10-aug-100"
 
 
 def on(name: str, dataset: str) -> str:
-    """What an experiment says of itself on another dataset."""
+    """Return what an experiment reports about itself on another dataset."""
     item = find_experiment(name)
     plain = item.make()
     return item.says(dataclasses.replace(plain, data=dataclasses.replace(plain.data, dataset=dataset)))

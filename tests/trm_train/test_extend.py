@@ -1,4 +1,4 @@
-"""A run that is extended continues under its name as if it had been longer from the start."""
+"""An extended run keeps its name and continues as if it had been longer from the start."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_an_extended_run_is_the_longer_one_to_the_bit(layout: Layout) -> None:
     assert (stored["config"]["total_steps"], stored["extended_to"]) == (12, 16)
     assert "extended_to" not in json.loads((Path(longer.folder.place) / CONFIG_FILE).read_text())
 
-    # Said once, it holds: the run is finished at its new end, whoever starts it.
+    # The extension is permanent: the run is finished at its new end, for any later start.
     again = run(layout)
     assert (again.started_at, again.step, again.finished) == (16, 16, True)
     assert run(layout, extend=16).step == 16
@@ -86,7 +86,7 @@ def test_an_extended_run_is_the_longer_one_to_the_bit(layout: Layout) -> None:
     assert (further.started_at, further.step) == (16, 18)
     assert weights_steps(further.folder)[-1] == 18
     assert read_record(further.folder).total_steps == 18
-    assert run(layout, resume=False).step == 12  # again is as it was first
+    assert run(layout, resume=False).step == 12  # starting over removes the extension
 
 
 def test_a_schedule_over_training_cannot_be_extended(layout: Layout) -> None:
@@ -112,7 +112,7 @@ def test_an_extension_that_cannot_be_is_not_believed_from_a_file(layout: Layout)
 
 
 def test_other_forms_train_in_the_loop(layout: Layout) -> None:
-    """AdamW, the linear schedule and an exploration that changes: trained, stopped and resumed, to the same bits."""
+    """AdamW, the linear schedule and a changing exploration: trained, stopped and resumed, bit for bit."""
     from trm_train.config.optim import AdamWConfig
     from trm_train.config.scheduled import Linear
 

@@ -1,4 +1,4 @@
-"""A network, a mixer, an optimizer and experiments of another package, installed for the time of a test."""
+"""A network, a mixer, an optimizer and experiments of another package, installed during a test."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EXAMPLE = PROJECT / "examples" / "gated"
 
 @pytest.fixture
 def root(small_layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A root of its own with the dataset `small`; experiments that a test registers are forgotten after it."""
+    """A separate root with the dataset `small`; experiments registered by a test are removed after it."""
     shutil.copytree(small_layout.place, tmp_path / "root")
     monkeypatch.setenv("TRM_ROOT", str(tmp_path / "root"))
     monkeypatch.setattr(registry, "_EXPERIMENTS", dict(registry._EXPERIMENTS))
@@ -50,7 +50,7 @@ def root(small_layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.fixture
 def gated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None, None, None]:
-    """The example as if it were installed: its modules, and metadata that name them."""
+    """The example as if it were installed: its modules, and metadata that refer to them."""
     site = tmp_path / "site"
     info = site / "trm_gated-0.1.0.dist-info"
     info.mkdir(parents=True)
@@ -70,7 +70,7 @@ def gated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None, No
 
 
 def train(*options: str, experiment: str = "quickstart") -> str:
-    """Train; returns the run's name."""
+    """Train; return the run's name."""
     done = run_here(trm_train_main, "run", experiment, *SMALL, *options)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)["run"]
@@ -102,7 +102,7 @@ def test_a_network_and_an_optimizer_of_another_package_are_trained_and_evaluated
     assert row[1] > 0
     assert "model.updates=2" in row[2]
 
-    # Without the package its runs are named in a note, and everything else is answered.
+    # Without the package, its runs are named in a note, and all other queries work.
     other = train()
     monkeypatch.setattr("trm_train.extensions.extensions", lambda kind: {})
     record._parse_record.cache_clear()

@@ -1,4 +1,4 @@
-"""Training on real rows: a killed run ends like an undisturbed one, to the bit; mismatches are refused."""
+"""Training on real rows: a killed run ends like an undisturbed one, bit for bit; mismatches are refused."""
 
 import dataclasses
 import json
@@ -63,7 +63,7 @@ def run(layout: Layout, config: RunConfig = TINY, **options) -> TrainResult:
 
 
 def final_state(result: TrainResult) -> dict[str, int]:
-    """Fingerprints of every leaf of the newest resume checkpoint, recomputed from its arrays."""
+    """Return fingerprints of every leaf of the newest resume checkpoint, recomputed from its arrays."""
     record = result.record
     _, state = init_state(record.config, record.input_spec, record.config.data.global_batch_size, make_mesh())
     checkpoints = Checkpoints(result.folder)
@@ -170,7 +170,7 @@ def start(root: Path) -> subprocess.Popen:
 
 @pytest.mark.slow  # tests/harness/test_kills.py does it many times, and once in every suite
 def test_a_process_that_is_killed_goes_on(layout: Layout, undisturbed: TrainResult, tmp_path: Path) -> None:
-    """SIGKILL as soon as the first checkpoint is there, then the same command."""
+    """SIGKILL as soon as the first checkpoint exists, then the same command."""
     elsewhere = root_with("small", tmp_path, layout)
     with start(tmp_path) as process:
         deadline = time.monotonic() + 120
@@ -220,7 +220,7 @@ def test_a_second_start_compiles_nothing(layout: Layout, undisturbed: TrainResul
         'jax.monitoring.register_event_listener(lambda event, **_: events.append(event))\nprint("ready"',
     )
     program += "\nimport json\nprint(json.dumps({e: events.count(e) for e in set(events)}))\n"
-    shutil.rmtree(undisturbed.folder.uri("checkpoints"))  # the first start was that of this process
+    shutil.rmtree(undisturbed.folder.uri("checkpoints"))  # its first start was in this process
     done = subprocess.run(
         [sys.executable, "-c", program, str(layout.machine)],
         capture_output=True,

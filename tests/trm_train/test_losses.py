@@ -44,7 +44,7 @@ def test_losses_average_over_labelled_cells_of_each_row() -> None:
     assert np.allclose(losses.lm, [right, right, (right + wrong) / 2, 0.0], atol=1e-6)
     assert losses.labelled.tolist() == [3, 1, 2, 0]
     assert losses.correct.tolist() == [3, 1, 1, 0]
-    # A row without labels counts as right in the halting loss (0 of 0), and in nothing else.
+    # A row without labels counts as correct (0 of 0), but only in the halting loss.
     assert losses.right.tolist() == [True, True, False, True]
     sigmoid = 1 / (1 + np.exp(-np.array([0.0, 1.0, -1.0, 2.0])))
     wanted = -np.log(np.where([True, True, False, True], sigmoid, 1 - sigmoid))

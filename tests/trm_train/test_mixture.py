@@ -1,4 +1,4 @@
-"""Training on several datasets: their tokens, identifiers and tasks, what is noted of each, and when it is refused."""
+"""Training on several datasets: their tokens, identifiers and tasks, the records of each, and refused cases."""
 
 import dataclasses
 import json
@@ -165,7 +165,7 @@ def test_the_task_of_an_example_stays_with_it_in_the_carry(layout: Layout) -> No
             assert (current["inputs"][current["tasks"] == 0] < 8).all()
             assert metrics["by_task"]["slots"].tolist() == np.bincount(current["tasks"], minlength=2).tolist()
             kept += int((held[~halted] != batch["tasks"][~halted]).sum())
-    assert kept > 0  # the batch had another task for a slot that kept its own
+    assert kept > 0  # the batch had another task for a slot that kept its example
 
 
 def test_padding_adds_nothing_to_loss_and_counts() -> None:

@@ -1,4 +1,4 @@
-"""The study of networks and the paper's ablations: equal FLOPs, and the names of runs that existed before."""
+"""The study of networks and the paper's ablations: equal FLOPs, and unchanged names of earlier runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Overrides on the command line: today's spellings in any order, forms by a flag, values that change over training."""
+"""Overrides on the command line: spellings in any order, forms by a flag, values that change over training."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ QUICKSTART = find_experiment("quickstart").make()
 
 
 def parse(*arguments: str, config: RunConfig = QUICKSTART) -> RunConfig:
-    """As `trm-train run quickstart ...` does it."""
+    """Parse as `trm-train run quickstart ...` does."""
     config, others = choose_forms(config, arguments)
     with spelled_values():
         return tyro.cli(
@@ -108,7 +108,7 @@ def test_a_form_is_chosen_by_a_flag_anywhere(arguments: tuple[str, ...]) -> None
     assert (optim.lr_warmup_steps, optim.weight_decay) == (
         50,
         0.1,
-    )  # what the experiment says holds in any form
+    )  # the experiment's values hold in any form
 
 
 def test_rows_from_several_datasets() -> None:

@@ -1,4 +1,4 @@
-"""Whoever names a dataset where it is not named is told the command that trains on it."""
+"""A dataset name in the wrong place gives an error with the command that trains on the dataset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/experiments says what the registry says, and parameters are counted as networks have them."""
+"""docs/experiments matches the registry, and parameter counts match the networks."""
 
 from __future__ import annotations
 

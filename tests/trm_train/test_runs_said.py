@@ -1,4 +1,4 @@
-"""Runs say what they are: how they differ from their experiment, on which dataset they learn, what they are called."""
+"""Descriptions of runs: how they differ from their experiment, their dataset, and their label."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHANGED = "data.dataset=mine6, total_steps=400"
 
 
 def changed(config: RunConfig, **parts: Any) -> RunConfig:
-    """A configuration with other fields of its parts."""
+    """Return a configuration with other values in its parts."""
     fields = {
         name: dataclasses.replace(getattr(config, name), **part) if isinstance(part, dict) else part
         for name, part in parts.items()
@@ -39,7 +39,7 @@ def changed(config: RunConfig, **parts: Any) -> RunConfig:
 
 @pytest.fixture
 def layout(small_layout: Layout, tmp_path: Path) -> Layout:
-    """The quickstart as it is, and one of 400 steps on another dataset; neither took a step."""
+    """The quickstart unchanged, and one of 400 steps on another dataset; neither took a step."""
     layout = resolve_root(tmp_path)
     manifest = read_manifest(small_layout, "small")
     plain = QUICKSTART.make()
@@ -68,7 +68,7 @@ def test_only_what_changes_the_mathematics_differs_in_the_order_of_the_configura
     assert differences(both, plain) == {"model.mixer": "attention", "optim.lr": 0.5, "seed": 3}
     adamw = changed(plain, optim=AdamWConfig(lr_warmup_steps=1))
     assert differences(adamw, plain)["optim.name"] == "adamw"
-    assert "optim.epsilon" not in differences(adamw, plain)  # the usual one of the form
+    assert "optim.epsilon" not in differences(adamw, plain)  # the default of the form
 
 
 def test_a_status_says_what_differs_and_the_dataset(layout: Layout) -> None:

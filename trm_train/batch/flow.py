@@ -1,11 +1,11 @@
 """Runs a batch: trains and evaluates every run in its own process.
 
-Finished runs are skipped, so the same command resumes a killed batch. A run is done when its status says that it has
-finished, and the test of its last step (named by `tested.json` in its folder) is among the results.
+Finished runs are skipped, so the same command resumes a killed batch. A run is done when its status is
+`finished` and the results have the test of its last step, which `tested.json` in its folder names.
 
     waiting  ->  training  ->  testing  ->  done
                      |             |
-                     +-------------+------>  failed, or interrupted where a signal ended the batch
+                     +-------------+------>  failed, or interrupted if a signal ended the batch
 """
 
 from __future__ import annotations

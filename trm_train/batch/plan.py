@@ -69,7 +69,7 @@ def plan_batch(
         seeds: Seeds of each experiment.
         layout: The root.
         change: Overrides, applied to every configuration.
-        sources: Source of the puzzles by kind, where it differs from that of the dataset.
+        sources: Source of the puzzles by kind, if not the source of the dataset.
     """
     names: dict[tuple[str, int], list[str]] = {}
     for seed in seeds:

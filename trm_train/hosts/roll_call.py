@@ -106,7 +106,7 @@ class _Present:
 
 
 def wait_for_service(address: Address, limit_s: float, say: Say) -> None:
-    """Wait until jax's service listens. If asked too early, it would only be asked again after 20 s."""
+    """Wait until jax's service listens: a jax client that connects too early retries only after 20 s."""
     _connected(address, time.monotonic() + limit_s, limit_s, say).close()
 
 

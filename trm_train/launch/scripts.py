@@ -7,7 +7,7 @@ Files of a host, under `~/trm-lab`:
     launch/<run>/lock             locked while it runs, so that it never runs twice
     launch/<run>/stop             exists if the run was asked to stop
 
-Every script prints lines `trm-launch HOST WORD [VALUE]`; all other output of a login shell is ignored.
+Every script answers with lines `trm-launch HOST WORD [VALUE]`; all other output of a login shell is ignored.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def find_runs(layout: Layout, references: Sequence[str], setting: Setting | None
     Args:
         layout: The root.
         references: Names or folders of runs, experiments (the run that each defines), or globs of either (`exp01*`).
-        setting: Only runs at this setting; a reference that is not an experiment or glob ignores it.
+        setting: Only runs at this setting; run names and folders ignore it.
     """
     found: dict[str, Folder] = {}
     for reference in references:

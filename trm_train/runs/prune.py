@@ -28,7 +28,7 @@ class Policy:
         last: Number of the newest weights to keep; at least 1.
         best: Whether to keep the weights with the best validation.
         every: Keep the weights of every N-th step; 0 for none.
-        resume: Delete the resume state, also of finished runs.
+        resume: Whether to keep the resume state of finished runs.
     """
 
     last: int = 1

@@ -492,7 +492,7 @@ def _experiment_of(run: Folder) -> str:
 
 
 def setting_of(record: RunRecord) -> Setting | None:
-    """The setting of a run; if unstated, the default of its experiment; None if unknown."""
+    """Return the setting of a run; if not recorded, the default of its experiment; None if unknown."""
     return _setting_of(record, load_experiments())
 
 

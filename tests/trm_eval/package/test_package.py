@@ -1,4 +1,4 @@
-"""What is packed and read back, and every package that is refused."""
+"""Packing and reading back, and all packages that are refused."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ ANSWERS = "SELECT row, prediction, q_halt_logit FROM predictions WHERE evaluatio
 
 @pytest.fixture(scope="module")
 def packed(evaluated: Evaluated, tmp_path_factory: pytest.TempPathFactory) -> Packed:
-    """Tests must not change it."""
+    """A packed run. Tests must not change it."""
     return pack_run(evaluated.layout, evaluated.folder, tmp_path_factory.mktemp("packed") / "tiny")
 
 
 @pytest.fixture
 def package(packed: Packed, tmp_path: Path) -> Path:
-    """A copy, which a test may damage."""
+    """A copy that a test may damage."""
     return Path(shutil.copytree(packed.folder, tmp_path / "package"))
 
 
 @pytest.fixture
 def root(evaluated: Evaluated, tmp_path: Path) -> Layout:
-    """A root with the dataset and nothing else."""
+    """A root with only the dataset."""
     return root_with("small", tmp_path / "root", evaluated.layout)
 
 
@@ -222,7 +222,7 @@ def test_the_code_of_the_card_reads_the_weights(
 
 
 def resealed(package: Path, change: Callable[[dict[str, Any]], None] | None = None) -> None:
-    """A `package.json` that fits what is there, as somebody who wants to deceive would write it."""
+    """Write a `package.json` that matches the changed files, as an attacker would."""
     value = json.loads((package / PACKAGE_FILE).read_text())
     for name, file in value["files"].items():
         path = package / name
@@ -234,7 +234,7 @@ def resealed(package: Path, change: Callable[[dict[str, Any]], None] | None = No
 
 
 class Boom:
-    """Runs when it is unpickled."""
+    """Runs code when unpickled."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (exec, ("raise SystemExit('was run')",))
@@ -367,7 +367,7 @@ def one_unknown(path: Path) -> None:
 
 
 def huge(path: Path) -> None:
-    """A header that says far more than there is."""
+    """Write a header that claims far more data than there is."""
     with zipfile.ZipFile(path, "w") as archive, archive.open("inner.lm_head.weight.npy", "w") as file:
         header = {"descr": "<f4", "fortran_order": False, "shape": (1 << 40,)}
         np.lib.format.write_array_header_1_0(file, header)
@@ -375,13 +375,13 @@ def huge(path: Path) -> None:
 
 
 def bomb(path: Path) -> None:
-    """A few kB that would be 100 MB."""
+    """Write a few kB that expand to 100 MB."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("inner.lm_head.weight.npy", b"\0" * 100_000_000)
 
 
 def compressed(path: Path) -> None:
-    """The right arrays, in members that LZMA packed."""
+    """Write the right arrays in LZMA-compressed members."""
     members = read_members(path)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
         for name, content in members.items():
@@ -416,7 +416,7 @@ def test_a_description_that_is_a_pipe_is_not_waited_for(package: Path, root: Lay
 
 
 def reconfigured(package: Path, change: Callable[[dict[str, Any]], object]) -> None:
-    """Another configuration, with the identity and the name that belong to it."""
+    """Change the configuration, with matching identity and name."""
     config = json.loads((package / "config.json").read_text())
     change(config["config"])
     run = config_from_json(config["config"])
@@ -505,7 +505,7 @@ def test_an_error_with_a_name_of_half_a_million_letters_is_cut(package: Path, ro
 
 
 class Hub:
-    """Answers as the Hugging Face hub does, with sizes that a test chooses; nothing can be downloaded from it."""
+    """Stand-in for the Hugging Face hub, with file sizes set by a test; nothing can be downloaded."""
 
     def __init__(self, sizes: dict[str, int]) -> None:
         self.sha, self.siblings = "1" * 40, [SimpleNamespace(rfilename=n, size=s) for n, s in sizes.items()]
@@ -581,7 +581,7 @@ def test_nothing_is_written_over_a_run_that_is_there(
 def test_an_import_that_was_cut_off_is_begun_anew(package: Path, root: Layout) -> None:
     done = unpack_run(package, root)
     folder = list_runs(root)[0]
-    folder.delete("config.json")  # is written last
+    folder.delete("config.json")  # written last
     assert not list_runs(root)
     assert unpack_run(package, root).folder == done.folder
     assert weights_steps(folder) == [12]

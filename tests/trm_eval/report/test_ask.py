@@ -1,4 +1,4 @@
-"""The SQL beside a figure is that which gave its numbers."""
+"""The SQL shown with a figure is the SQL that gave its numbers."""
 
 from __future__ import annotations
 

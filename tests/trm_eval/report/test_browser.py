@@ -1,4 +1,4 @@
-"""A report in headless Chromium: loads without errors, figures show, tables sort, nothing is wider than a telephone."""
+"""A report in headless Chromium: no errors, visible figures, sortable tables, and no overflow on a phone."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ addEventListener("load", () => {
 
 
 def a_page() -> Page:
-    """Every kind of block, with what is long and what is wide."""
+    """Return a page with every kind of block, with long and wide content."""
     grid = Drawing(("12", "34"), np.zeros((2, 2), np.uint8), ("#ffffff",), marked=np.eye(2, dtype=bool))
     curve = draw(lambda axis: axis.plot([1, 2, 3], [1, 4, 9], label="squares", **look(0)))
     rows = [["b", "1,000"], ["a", "20.5"], [LONG, "3"]]
@@ -73,7 +73,7 @@ def a_page() -> Page:
 
 @pytest.fixture(scope="module", params=[360, 1400])
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What a page is like in a frame of that width."""
+    """Measurements of a page in a frame of the given width."""
     if BROWSER is None:
         pytest.skip(NO_BROWSER)
     listen = '<script>window.failures = []; addEventListener("error", e => failures.push(e.message), true);</script>'

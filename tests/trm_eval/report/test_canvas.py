@@ -1,4 +1,4 @@
-"""What figures are painted with."""
+"""Colours, markers and names in figures."""
 
 from __future__ import annotations
 

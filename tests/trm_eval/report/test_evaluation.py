@@ -1,4 +1,4 @@
-"""What a person reads after an evaluation is what its tables say."""
+"""The printed result of an evaluation matches its tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports of runs that no experiment of the study defines: by name, by glob, by their experiment."""
+"""Reports of runs outside the study: chosen by name, by glob, or by experiment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from trm_train.experiments.setting import SETTINGS
 def test_a_run_is_reported_by_its_name_its_experiment_and_a_glob(
     evaluated: Evaluated, tmp_path: Path
 ) -> None:
-    """`tiny` is no experiment of the registry."""
+    """`tiny` is not a registered experiment."""
     run = evaluated.record.run
     for number, pattern in enumerate((run, "tiny", "tin*")):
         out = tmp_path / f"{number}.md"

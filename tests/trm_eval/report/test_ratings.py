@@ -1,4 +1,4 @@
-"""Accuracy by rating: the number of puzzles of a bucket is that of the test it is drawn for."""
+"""Accuracy by rating: each test's number of puzzles in a bucket is its own."""
 
 from __future__ import annotations
 

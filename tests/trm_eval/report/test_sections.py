@@ -1,4 +1,4 @@
-"""What a report shows beyond its tests: each figure where its data are, each with the SQL that gave them."""
+"""Further sections of a report: each figure appears if its data exist, with the SQL that gave them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ GUIDE = Guide(question="?", varies="a", fixed="b", expected="c", judge_by="d")
 
 @pytest.fixture
 def group(evaluated: Evaluated) -> Group:
-    """The one run that was evaluated, as a group of its own."""
+    """The single evaluated run as a group."""
     row = evaluated.row
     member = Member(
         "tiny", None, "", None, evaluated.record.run, 0, row["evaluation"], row["split_digest"], row["count"],
@@ -48,7 +48,7 @@ def group(evaluated: Evaluated) -> Group:
 
 
 def as_asked(layout: Layout, picture: Picture) -> None:
-    """The numbers beside a figure are those that its SQL gives, and its files are whole."""
+    """Check that a figure's numbers are those of its SQL, and that its files are complete."""
     (query,) = picture.queries
     found = query_results(layout, query.sql)
     assert [dict(zip(found.columns, row, strict=True)) for row in found.rows] == picture.data
@@ -83,7 +83,7 @@ def test_samples_are_drawn_where_there_are_any(evaluated: Evaluated, group: Grou
     evaluate_run(layout, find_run(layout, evaluated.record.run), EvalRequest(sampling=sampling))
     few = EvalRequest(
         sampling=dataclasses.replace(sampling, samples=2), limit=5
-    )  # of some rows, or other weights: no such test
+    )  # a test of some rows, or of other weights, is not included
     evaluate_run(layout, find_run(layout, evaluated.record.run), few)
     evaluate_run(
         layout, find_run(layout, evaluated.record.run), EvalRequest(sampling=sampling, weights="raw")
@@ -128,7 +128,7 @@ def test_puzzles_are_drawn_and_one_is_answered_step_by_step(evaluated: Evaluated
     assert len(moving.frames) == 1 + group.members[0].supervision_steps
     last = moving.frames[-1][1].marked
     assert last is not None
-    assert last.sum() == rows[0][0]  # what the network answers again is what was tested
+    assert last.sum() == rows[0][0]  # the recomputed answer is the tested one
 
 
 def test_what_cannot_be_drawn_is_said(evaluated: Evaluated, group: Group, tmp_path: Path) -> None:

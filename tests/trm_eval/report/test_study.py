@@ -1,4 +1,4 @@
-"""A report of real runs: two widths that learn a little and an alias, trained and tested here."""
+"""A report of real runs: two widths that learn a little, and an alias."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ EXPERIMENTS = [
 
 @pytest.fixture(scope="module", autouse=True)
 def registered() -> object:
-    """The experiments of this file, for as long as its tests run."""
+    """The experiments of this file, registered while its tests run."""
     registry.load_experiments()
     before = dict(registry._EXPERIMENTS)
     register()
@@ -95,7 +95,7 @@ def register() -> None:
 
 
 def train_study(layout: Layout) -> None:
-    """Train and evaluate both widths, and the run of other options; `tests/recorded.py` records the root."""
+    """Train and evaluate both widths, and a run with other options; `tests/recorded.py` records the root."""
     register()
     wanted = [(name, find_run_of(name, SETTING).make()) for name in ("baseline_of_test", "wide")]
     for name, config in [*wanted, ("wide", OTHER)]:
@@ -117,7 +117,7 @@ def groups(layout: Layout) -> list[Group]:
 
 
 def test_experiments_have_their_own_runs_alone(layout: Layout) -> None:
-    """A run of other options is in `runs` under the same experiment, but none of the study."""
+    """A run with other options is in `runs` under the same experiment, but not in the study."""
     found = trm_eval.sql("SELECT experiment, run, count FROM study WHERE run IS NOT NULL ORDER BY 1", layout)
     assert found["experiment"].to_list() == ["again", "baseline_of_test", "wide"]
     assert found["run"][0] == found["run"][2]
@@ -186,7 +186,7 @@ def test_a_report_is_a_page_and_a_file_for_each_table_and_figure(
     names = {path.name for path in paths}
     assert names >= {"index.html", "report.md", "overview.csv", "measured.csv", "measured.svg", "named.csv"}
     assert names >= {"measured-curves.csv", "measured-depth.svg", "measured-depth.csv"}
-    assert "named.svg" not in names  # the one run of that group is drawn in the group before it
+    assert "named.svg" not in names  # the group before it already shows that run
     text = (tmp_path / "report" / "report.md").read_text()
     assert all((tmp_path / "report" / link).is_file() for link in re.findall(r"\]\(([^)]+)\)", text))
     assert "Not tested yet: untested." in text
@@ -206,7 +206,7 @@ def test_a_report_is_a_page_and_a_file_for_each_table_and_figure(
 
 
 def _is_whole(page: str) -> None:
-    """Every tag closed, every id once, nothing from elsewhere, nothing of a guide taken for markup."""
+    """Check that tags are closed, ids unique, nothing is loaded from elsewhere, and guide text is escaped."""
     opened: list[str] = []
     ids: list[str] = []
 
@@ -379,7 +379,7 @@ def a_member(experiment: str, value: float, seed: int, *, alias_of: str | None =
 
 
 def test_seeds_are_compared_with_their_like(monkeypatch: pytest.MonkeyPatch, layout: Layout) -> None:
-    """Two seeds of a baseline and of two others: four comparisons with it, of which one is of the ends too."""
+    """Two seeds of a baseline and of two others: four comparisons with it, one of which is also of the ends."""
     asked: list[list[str]] = []
 
     def flips(_: Layout, sql: str, parameters: list[list[str]], problems: list[str]) -> list[tuple]:
@@ -421,7 +421,7 @@ def test_labels_of_a_group_are_of_one_sort() -> None:
 
 
 def limited(layout: Layout, experiment: str, rows: int) -> str:
-    """Make the test of an experiment one of a few rows; returns its run."""
+    """Turn the test of an experiment into one with a row limit; return its run."""
     run = run_name(experiment, find_run_of(experiment, SETTING).make())
     (row,) = rows_of_evals(table_folder(layout, "evals", experiment, run), "*.parquet")
     row = {key: value for key, value in row.items() if key not in ("experiment", "run")}

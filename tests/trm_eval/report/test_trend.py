@@ -1,4 +1,4 @@
-"""Curves through accuracies: found again where there is one, refused in words where there is none."""
+"""Curves through accuracies: recovered if there is one, otherwise refused with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims of guides, held against made numbers: what is as expected, what is not, and what cannot be told."""
+"""Claims of guides checked against made-up numbers: as expected, not as expected, and cannot be told."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def a_member(experiment: str, exact: int, seed: int = 0, count: int = 1_000) -> 
 
 
 def a_group(claim: Claim, *members: Member, flips: tuple[int, int] | None = None) -> Group:
-    """A group with one claim; the first two runs differ by these flips."""
+    """Return a group with one claim; the first two runs differ by these flips."""
     paired: dict[tuple[str, str], Paired] = {}
     if flips is not None:
         paired[members[0].run, members[1].run] = Paired(members[0].count, *flips)
@@ -134,7 +134,7 @@ def test_seeds_on_other_puzzles_are_not_compared() -> None:
 
 
 def test_experiments_of_several_seeds_stand_by_their_means() -> None:
-    """The best run is of the experiment with the lower mean: luck does not head the report."""
+    """The best run belongs to the experiment with the lower mean: a lucky run does not lead the report."""
     a = [dataclasses.replace(a_member("a", n, seed), value=1.0) for seed, n in enumerate((500, 900, 460))]
     b = [dataclasses.replace(a_member("b", n, seed), value=2.0) for seed, n in enumerate((700, 710, 690))]
     group = a_group(Better("b", "a"), *a, *b)

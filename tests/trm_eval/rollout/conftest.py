@@ -1,4 +1,4 @@
-"""A small network whose rows halt at different supervision steps, over real rows."""
+"""A small network whose rows halt at different supervision steps, with real rows."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ STEPS = 6
 
 @dataclass(frozen=True)
 class Restless:
-    """A network that halts here and there, and the rows of the training split."""
+    """A network that halts at different steps, and the rows of the training split."""
 
     restored: LoadedNetwork
     reader: RowReader
 
     @property
     def rows(self) -> np.ndarray:
-        """All of them."""
+        """All row numbers."""
         return np.arange(len(self.reader), dtype=np.int64)
 
 

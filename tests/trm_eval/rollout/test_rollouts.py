@@ -1,4 +1,4 @@
-"""Rows that halt, and rows that are answered several times, against the plain evaluation step."""
+"""Rows that halt, and rows with several samples, compared with the plain evaluation step."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def test_rows_halt_where_and_as_in_training(
     monkeypatch: pytest.MonkeyPatch,
     slots: int,
 ) -> None:
-    """The answer of every row is the plain one after as many steps, whatever slots it shared a batch with."""
+    """The answer of every row equals the plain one after the same number of steps, for any slots in its batch."""
     halt_steps = joined(plain[-1], "halt_steps")
-    assert len(set(halt_steps.tolist())) > 3  # 0 among them: rows that never do
+    assert len(set(halt_steps.tolist())) > 3  # including 0: rows that never halt
     steps = np.where(halt_steps > 0, halt_steps, STEPS)
     monkeypatch.setattr(validate, "BATCH_EXAMPLES", slots)
     batches = answered(restless, EvalRequest(mode="halting"))
@@ -57,7 +57,7 @@ def test_rows_halt_where_and_as_in_training(
     logits = np.stack([joined(one, "q_halt_logits") for one in plain])[steps - 1, at]
     np.testing.assert_array_equal(joined(batches, "predictions"), tokens)
     np.testing.assert_allclose(joined(batches, "q_halt_logits"), logits, atol=1e-3)
-    assert sum(batch.spent for batch in batches) == steps.sum()  # no slot works for nothing
+    assert sum(batch.spent for batch in batches) == steps.sum()  # no slot works on a finished row
 
 
 def test_halting_sums_are_those_of_its_rows(restless: Restless) -> None:
@@ -147,7 +147,7 @@ def test_identifiers_are_blank_or_those_of_others(restless: Restless) -> None:
 def test_one_pass_gives_what_passes_of_fewer_steps_and_samples_give(
     restless: Restless, selection: Selection
 ) -> None:
-    """Every combination of 1 to 3 steps and 1 to 3 samples, against an evaluation of its own."""
+    """Every combination of 1 to 3 steps and 1 to 3 samples, compared with a separate evaluation."""
     sampling = Sampling(samples=3, noise=0.5, selection=selection)
     (whole,) = answered(restless, EvalRequest(sampling=sampling, depths=(1, 2, 3)), steps=3)
     assert whole.sampled is not None

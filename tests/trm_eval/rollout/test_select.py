@@ -1,4 +1,4 @@
-"""Which sample answers, without ever looking at a label."""
+"""Selection among samples, without labels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def slowly(
     residuals: NDArray[np.float32],
     lawful: NDArray[np.bool_],
 ) -> int:
-    """The choice among all samples of one row, as its definition reads."""
+    """Return the choice among all samples of one row, computed literally from its definition."""
     every = range(len(answers))
     if selection == "halt_logit":
         return max(every, key=lambda k: (margins[k], -k))
@@ -43,7 +43,7 @@ def slowly(
 def test_the_choice_is_the_one_that_is_defined(
     data: st.DataObject, samples: int, rows: int, selection: Selection
 ) -> None:
-    """Of every prefix of the samples, so that a curve over their number is one pass."""
+    """The choice holds for every prefix of the samples, so one pass gives a curve over their number."""
 
     def drawn(low: int, high: int, cells: int = 1) -> NDArray[np.int64]:
         size = samples * rows * cells
@@ -61,14 +61,14 @@ def test_the_choice_is_the_one_that_is_defined(
             expected = slowly(
                 selection, answers, *(each[: k + 1, row] for each in (margins, halts, residuals, lawful))
             )
-            if selection == "mode":  # of equal answers that are equally sure any is the same answer
+            if selection == "mode":  # tied answers with equal confidence: any is right
                 assert answers[found[k, row]] == answers[expected] or _tied(answers, margins[: k + 1, row])
             else:
                 assert found[k, row] == expected
 
 
 def _tied(answers: list[bytes], margins: NDArray[np.float32]) -> bool:
-    """Whether two answers have the same number of votes and the same surest sample."""
+    """Return whether two answers have the same number of votes and the same highest confidence."""
     votes = Counter(answers)
     keys = [
         (votes[answer], max(margins[k] for k in range(len(answers)) if answers[k] == answer))
@@ -91,7 +91,7 @@ def test_the_residual_and_the_rules_choose_without_labels() -> None:
     steps = np.zeros((3, 2), np.int32)
     residuals = np.array([[0.3, 0.1], [0.2, 0.1], [0.2, 0.0]], np.float32)
     by_residual = choices("residual", tokens, margins, steps, residuals)
-    assert by_residual.tolist() == [[0, 0], [1, 0], [1, 2]]  # of equal ones the surest, then the first
+    assert by_residual.tolist() == [[0, 0], [1, 0], [1, 2]]  # tie: the most confident, then the first
     lawful = np.array([[False, False], [False, True], [True, True]])
     by_rules = choices("rules", tokens, margins, steps, None, lawful)
-    assert by_rules.tolist() == [[0, 0], [1, 1], [2, 1]]  # the surest while none is lawful
+    assert by_rules.tolist() == [[0, 0], [1, 1], [2, 1]]  # the most confident while none is lawful

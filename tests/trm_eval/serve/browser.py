@@ -1,4 +1,4 @@
-"""A headless Chromium that is driven over the DevTools protocol: what a page says, asks for and complains of."""
+"""Headless Chromium, driven over the DevTools protocol: page content, requests and console errors."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ STARTS_S, SHOWS_S = 60, 90
 
 
 class Tab:
-    """One page.
+    """One browser page.
 
     Attributes:
-        errors: What the page's console says of errors, and what was thrown.
-        requests: Addresses that were asked for.
+        errors: Errors in the page's console, and exceptions.
+        requests: Requested URLs.
     """
 
     def __init__(self, connection: ClientConnection) -> None:
@@ -39,7 +39,7 @@ class Tab:
             self.send(f"{domain}.enable")
 
     def send(self, method: str, **values: Any) -> Any:
-        """Ask the browser, and hear what happens until it answers."""
+        """Send a command to the browser, and handle events until it answers."""
         number = next(self._ids)
         self._connection.send(json.dumps({"id": number, "method": method, "params": values}))
         while True:
@@ -64,7 +64,7 @@ class Tab:
                 pass
 
     def resize(self, width: int, height: int = 1000) -> None:
-        """Give the page a width and a height (CSS pixels)."""
+        """Set the width and height of the page (CSS pixels)."""
         self.send(
             "Emulation.setDeviceMetricsOverride",
             width=width,
@@ -74,12 +74,12 @@ class Tab:
         )
 
     def open(self, url: str, *texts: str, without: str = "") -> None:
-        """Go somewhere and wait until these words stand there and nothing is under way."""
+        """Go to a URL, and wait until these words are shown and nothing is running."""
         self.send("Page.navigate", url=url)
         self.wait(*texts, without=without)
 
     def wait(self, *texts: str, without: str = "") -> None:
-        """Wait until these words stand on the page, and these do not, and its script has ended."""
+        """Wait until these words are on the page, `without` is not, and its script has ended."""
         until = time.monotonic() + SHOWS_S
         while True:
             text, busy = self.run(
@@ -98,19 +98,19 @@ class Tab:
             time.sleep(0.2)
 
     def run(self, expression: str) -> Any:
-        """The value of a JavaScript expression."""
+        """Return the value of a JavaScript expression."""
         found = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         assert "exceptionDetails" not in found, found
         return found["result"].get("value")
 
     def picture(self, path: Path, *, whole: bool = False) -> None:
-        """Write what is seen as PNG."""
+        """Write a screenshot as PNG."""
         data = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)["data"]
         path.write_bytes(base64.b64decode(data))
 
 
 def follow(tab: Tab, label: str) -> None:
-    """Click on the name of a page; on a telephone they are in a drawer."""
+    """Click on the name of a page; on a phone the names are in a drawer."""
     tab.run(
         f"""(() => {{
           const find = () => [...document.querySelectorAll('a')].find(a => a.innerText.trim() === {label!r});
@@ -125,7 +125,7 @@ def follow(tab: Tab, label: str) -> None:
 
 @contextmanager
 def a_tab(folder: Path) -> Iterator[Tab]:
-    """A page of a browser of its own, which keeps its profile in `folder`."""
+    """Open a page in a new browser, which keeps its profile in `folder`."""
     assert BROWSER is not None
     command = [
         BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",

@@ -1,4 +1,4 @@
-"""A root for the dashboard: a finished run with traces, a run in training, and a run whose name is HTML."""
+"""A root for the dashboard: a finished run with traces, a run in training, and a run with HTML in its name."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ TRACED = 3
 
 @pytest.fixture(scope="session")
 def root(evaluated: Evaluated, tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """Tests must not change it, but for the status of the run that trains."""
+    """The root. Tests may change only the status of the run in training."""
     layout = resolve_root(tmp_path_factory.mktemp("served") / "root")
     shutil.copytree(evaluated.layout.machine, layout.machine, ignore=shutil.ignore_patterns("*.lock"))
     done = list_runs(layout)[0]
@@ -43,12 +43,12 @@ def root(evaluated: Evaluated, tmp_path_factory: pytest.TempPathFactory) -> Layo
 
 
 def live_run() -> RunConfig:
-    """Of the run that trains: the finished one's, with another seed."""
+    """Return the configuration of the run in training: that of the finished run, with another seed."""
     return dataclasses.replace(TINY, seed=7)
 
 
 def add_live_run(layout: Layout) -> None:
-    """Copy the finished run to one of another seed that is under way."""
+    """Copy the finished run to one with another seed that is in training."""
     (done,) = list_runs(layout)
     name = run_name("tiny", live_run())
     copied = Folder(layout.store, done.path.replace(done.name, name))
@@ -63,7 +63,7 @@ def add_live_run(layout: Layout) -> None:
 
 
 def set_live(layout: Layout, *, step: int, heartbeat: datetime | None = None) -> None:
-    """Let the run that trains say that it is at a step."""
+    """Set the step of the run in training."""
     name = run_name("tiny", live_run())
     folder = next(each for each in list_runs(layout) if each.name == name)
     status = read_status(folder)
@@ -76,7 +76,7 @@ def set_live(layout: Layout, *, step: int, heartbeat: datetime | None = None) ->
 
 @pytest.fixture(scope="session")
 def hostile(evaluated: Evaluated, tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """A root with the results alone of a run that has a name which is HTML, Markdown and a formula."""
+    """A root with only the results of a run whose name is HTML, Markdown and a formula."""
     layout = resolve_root(tmp_path_factory.mktemp("hostile") / "root")
     shutil.copytree(evaluated.layout.machine, layout.machine, ignore=shutil.ignore_patterns("*.lock"))
     shutil.rmtree(layout.machine / "runs")
@@ -87,7 +87,7 @@ def hostile(evaluated: Evaluated, tmp_path_factory: pytest.TempPathFactory) -> L
 
 @contextmanager
 def served(root: Layout, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A server over a root, and where a browser finds it; it is ended by Ctrl-C."""
+    """Start a server for a root; yield its process and URL; end it by Ctrl-C."""
     process = subprocess.Popen(
         [PROJECT / ".venv" / "bin" / "trm-eval", "serve", "--root", str(root.machine), *options],
         stdout=subprocess.PIPE,
@@ -112,11 +112,11 @@ def served(root: Layout, *options: str) -> Iterator[tuple[subprocess.Popen[str],
 
 @pytest.fixture(scope="session")
 def address(root: Layout) -> Iterator[str]:
-    """Of a server over the root."""
+    """URL of a server for the root."""
     with served(root, "--port", "0") as (_, url):
         yield url
 
 
 def app_script() -> Path:
-    """What Streamlit runs."""
+    """Return the script that Streamlit runs."""
     return PROJECT / "trm_eval" / "serve" / "app.py"

@@ -1,4 +1,4 @@
-"""The dashboard in headless Chromium: every page loads without complaint, asks nobody else, and follows what trains."""
+"""The dashboard in headless Chromium: pages load without errors or external requests, and follow running runs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_it_follows_a_run_that_trains(address: str, tab: Tab, root: Layout, eval
 
 
 def _until_a_cell_says(tab: Tab, text: str) -> None:
-    """Tables are painted; what they say is there for screen readers too."""
+    """Wait for a cell with a text; tables are drawn on a canvas, but their text exists for screen readers."""
     cells: list[str] = []
     for _ in range(200):
         cells = tab.run(

@@ -1,4 +1,4 @@
-"""Evaluations as the dashboard sees them: order, intervals, names, figures."""
+"""Evaluations in the dashboard: order, intervals, names, figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only the dashboard's own pages may ask it."""
+"""Only the dashboard's own pages may send requests to it."""
 
 from __future__ import annotations
 

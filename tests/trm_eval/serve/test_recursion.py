@@ -1,4 +1,4 @@
-"""How a network comes to an answer: traces that were written say what answering again says."""
+"""The steps to an answer: stored traces equal a new computation."""
 
 from __future__ import annotations
 

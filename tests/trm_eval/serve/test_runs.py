@@ -1,4 +1,4 @@
-"""Runs as the dashboard sees them: the states of `trm-train status`, filters, curves in windows."""
+"""Runs in the dashboard: the states of `trm-train status`, filters, curves in windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every page, run as Streamlit runs it: what stands there, and what comes of clicks."""
+"""Every page, executed as Streamlit does: its content, and the effect of clicks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def nothing_kept() -> None:
 
 
 def page(name: str, root: Layout, monkeypatch: pytest.MonkeyPatch, **address: Any) -> AppTest:
-    """A page of a root, as it stands when it has loaded."""
+    """Return a page of a root, after loading."""
     monkeypatch.setenv("TRM_ROOT", str(root.machine))
     app = AppTest.from_string(SCRIPT.format(name=name), default_timeout=120)
     for key, value in address.items():
@@ -44,7 +44,7 @@ def page(name: str, root: Layout, monkeypatch: pytest.MonkeyPatch, **address: An
 
 
 def shown_text(app: AppTest) -> str:
-    """All words of a page, tables' names included."""
+    """Return all words of a page, including names of tables."""
     kinds = ("markdown", "caption", "info", "warning", "error", "code")
     words = [each.value for kind in kinds for each in app.get(kind)]
     return "\n".join(map(str, words))

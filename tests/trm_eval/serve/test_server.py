@@ -1,4 +1,4 @@
-"""The server as a process: what it says, to whom it answers, how it ends."""
+"""The server as a process: its output, access control, and exit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from trm_eval.serve.server import bind, url_of
 
 
 def get(url: str, **headers: str) -> tuple[int, str, Any]:
-    """Status, text and headers of an answer."""
+    """Return status, text and headers of a response."""
     request = urllib.request.Request(url, headers=headers)
     try:
         with urllib.request.urlopen(request, timeout=600) as answer:

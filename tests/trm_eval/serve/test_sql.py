@@ -1,4 +1,4 @@
-"""The SQL box reads tables and can do nothing else."""
+"""The SQL box can read tables and do nothing else."""
 
 from __future__ import annotations
 

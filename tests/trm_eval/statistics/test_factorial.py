@@ -1,4 +1,4 @@
-"""Analysis of variance: the sums add up, agree with scipy, and are refused of a group that is no factorial."""
+"""Analysis of variance: the sums add up, agree with scipy, and are refused if the group is not a factorial."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trm_eval.statistics import anova
 
 
 def runs(values: object, *sizes: int, replicates: int = 1) -> pl.DataFrame:
-    """A full factorial of factors a, b, ... with these numbers of levels; values in its order, replicates innermost."""
+    """Return a full factorial of factors a, b, ... with these numbers of levels; replicates vary fastest."""
     rows = [combination for combination in product(*map(range, sizes)) for _ in range(replicates)]
     columns = {name: [row[i] for row in rows] for i, name in enumerate("abcd"[: len(sizes)])}
     return pl.DataFrame({**columns, "exact": np.asarray(values, np.float64)})

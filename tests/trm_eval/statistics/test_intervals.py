@@ -1,4 +1,4 @@
-"""Intervals of shares and means: against scipy, against the SQL macros, and against what must hold of them."""
+"""Intervals of shares and means, compared with scipy and the SQL macros, and their properties."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_a_bootstrap_of_independent_rows_is_near_the_exact_interval() -> None:
 
 
 def test_augmentations_of_one_puzzle_do_not_count_as_puzzles() -> None:
-    """100 puzzles of 8 augmentations each that share their fate: the interval is that of 100 rows, not of 800."""
+    """100 puzzles with 8 augmentations each that fail together: the interval is that of 100 rows, not of 800."""
     owners = np.repeat(np.arange(100), 8)
     frame = pl.DataFrame({"group_index": owners, "exact": owners < 60})
     grouped = bootstrap_mean(frame, "exact", seed=0, group="group_index")

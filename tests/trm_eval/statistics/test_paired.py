@@ -1,4 +1,4 @@
-"""Statistics against numbers worked out elsewhere, and against what must hold of them."""
+"""Paired statistics compared with published numbers, and their properties."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_mcnemar_is_exact() -> None:
 
 
 def score(paired: Paired, difference: float) -> float:
-    """The score statistic with the likeliest nuisance parameter found by search, not by the formula."""
+    """Return the score statistic, with the nuisance parameter found by search instead of the formula."""
     n, b, c = paired.count, paired.only_b, paired.only_a
 
     def unlikely(share: float) -> float:
@@ -60,7 +60,7 @@ def test_an_interval_without_flips_is_that_of_a_share_of_none() -> None:
 def test_an_interval_holds_the_difference_as_often_as_it_says(
     count: int, only_a: float, only_b: float
 ) -> None:
-    """Over all outcomes there are, each with its chance; rare ones are left out, which only makes it less."""
+    """Sum over all outcomes, weighted by probability; rare ones are left out, which can only lower the sum."""
     held = 0.0
     for b in range(count + 1):
         of_b = stats.binom.pmf(b, count, only_b)

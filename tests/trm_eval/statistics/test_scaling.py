@@ -1,4 +1,4 @@
-"""Fits recover the curves that points were made from, and refuse what no curve can be drawn through."""
+"""Fits recover the curves that made the points, and refuse points without a curve."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def noisy(seed: int, spread: float = 0.01) -> pl.DataFrame:
 def test_a_power_law_recovers_what_it_was_made_from(
     ceiling: float, rise: float, exponent: float, sign: int, scale: float
 ) -> None:
-    """`rise` is what the smallest value lacks to the ceiling; the unit of x, 10^scale, must not matter."""
+    """`rise` is how far the smallest value is below the ceiling; the unit of x, 10^scale, must not matter."""
     xs = np.array(WIDTHS) * 10**scale
     a = sign * rise * xs[0] ** exponent
     found = fit(points(xs.tolist(), ceiling - a * xs**-exponent), "width", "exact", "power law")
@@ -55,7 +55,7 @@ def test_a_line_over_the_logarithm_recovers_what_it_was_made_from(a: float, b: f
 
 @pytest.mark.parametrize("first", [1e-17, 1e15, 1e16, 1e17])
 def test_a_step_over_quantities_of_any_size_is_fitted(first: float) -> None:
-    """Training operations are such numbers; a parameter in their unit would be none that a computer has."""
+    """Numbers of training operations are like these; a parameter in their unit would overflow or vanish."""
     xs = [first * 2**i for i in range(6)]
     ys = [0.1, 0.9, 0.9, 0.9, 0.9, 0.9]
     found = fit(points(xs, ys), "width", "exact", "power law")
@@ -111,7 +111,7 @@ def test_a_band_holds_the_curve_about_as_often_as_it_says(how: str) -> None:
     for seed in range(25):
         found = band(noisy(seed), "width", "exact", "power law", [32, 256], seed=seed, how=how, resamples=100)
         held += (found.low <= truth) & (truth <= found.high)
-    assert (held >= 19).all(), held  # 95% less what so few runs and draws cost
+    assert (held >= 19).all(), held  # 95% minus the error from few runs and draws
 
 
 def test_a_band_follows_from_its_seed() -> None:

@@ -1,4 +1,4 @@
-"""What several seeds say together, against scipy; of one seed nothing is said."""
+"""Statistics over several seeds, compared with scipy; one seed is refused."""
 
 from __future__ import annotations
 

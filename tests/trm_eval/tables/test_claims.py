@@ -1,4 +1,4 @@
-"""Published results: every row has its form and a source, and they are compared by protocol."""
+"""Published results: every row is valid and has a source; they are compared by protocol."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _query() -> str:
 
 
 def test_the_same_protocol_is_said() -> None:
-    """By the query itself, over an evaluation like the paper's."""
+    """Runs the query itself, on an evaluation like the paper's."""
     import duckdb
 
     with duckdb.connect() as connection:

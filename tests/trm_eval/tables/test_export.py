@@ -1,4 +1,4 @@
-"""A DuckDB file of everything: what SQL says over the root, it says over the file, without us."""
+"""The exported DuckDB file: queries give the same result as on the root, without this package."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_file_that_is_there_stays_without_force(evaluated: Evaluated, tmp_path
 def test_what_fails_leaves_nothing(
     evaluated: Evaluated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last view cannot be made; and another writer was faster."""
+    """The last view cannot be created; then another writer was faster."""
     path = tmp_path / "results.duckdb"
     with monkeypatch.context() as patched:
         patched.setattr(export, "_comment", lambda connection, views: connection.execute("FROM nothing"))

@@ -1,4 +1,4 @@
-"""The tables of the runs as they are, from their folders."""
+"""Tables of runs, read from their folders."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from trm_train.runs.sync import sync_runs
 
 @pytest.fixture
 def copied(evaluated: Evaluated, tmp_path: Path) -> Layout:
-    """A root with a copy of the run, which a test may change."""
+    """A root with a copy of the run that a test may change."""
     layout = resolve_root(tmp_path)
     sync_runs(evaluated.layout, layout, [], None)
     return layout
@@ -97,7 +97,7 @@ def test_a_status_that_cannot_be_breaks_no_query(
 
 
 class ShiftBlock(nnx.Module):
-    """A mixer of another package: neighbours are added, and nothing says its operations."""
+    """A mixer of another package: adds neighbours, and does not count its operations."""
 
     positions_first = False
 
@@ -121,10 +121,10 @@ def test_a_mixer_of_another_package_has_its_own_parameters_and_no_operations(
     record = make_record(EXPERIMENT, config, read_manifest(small_layout, "small"))
     write_record(run_folder(layout, EXPERIMENT, config), record)
     columns = "parameters, training_flops, evaluation_flops"
-    # One SwiGLU of width 16, inner 256; 10 tokens embedded and answered; the halting head.
+    # One SwiGLU of width 16, inner 256; embedding and head of 10 tokens; the halting head.
     expected = 3 * 16 * 256 + 2 * 16 * record.input_spec.vocabulary_size + 2 * 16 + 2
     assert trm_eval.sql(f"SELECT {columns} FROM runs", layout).rows() == [(expected, None, None)]
     monkeypatch.setattr(
         extensions, "extensions", lambda kind: {}
-    )  # its package is gone; what was counted stays
+    )  # without its package, the stored counts remain
     assert trm_eval.sql(f"SELECT {columns} FROM runs", layout).rows() == [(expected, None, None)]

@@ -1,4 +1,4 @@
-"""Large tables as files that DuckDB reads itself: odd paths, columns of other versions, and nothing else to reach."""
+"""Large tables as files that DuckDB reads: odd paths, columns of other versions, and no access to other files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def write(path: Path, **columns: list[object]) -> str:
 
 
 def test_files_of_other_versions_have_the_columns_of_today(tmp_path: Path) -> None:
-    """In a folder whose name would be a partition, and SQL."""
+    """The folder name looks like a partition and like SQL."""
     place = tmp_path / "run=x'; DROP"
     old = write(place / "old.parquet", row=[1, 2])
     new = write(place / "new.parquet", row=[3], late=[True], newer=["?"])
@@ -60,7 +60,7 @@ def test_without_files_it_is_empty_and_has_its_columns() -> None:
 
 
 def test_files_of_one_evaluation_say_which_without_being_read(tmp_path: Path) -> None:
-    """Of an older version, of today's, and a part that another evaluation shares."""
+    """A file of an older version, one of the present version, and one that two evaluations share."""
     schema = pa.schema([("evaluation", pa.string()), *SCHEMA])
     old = write(tmp_path / "a-00000.parquet", evaluation=["a"], row=[1])
     new = write(tmp_path / "b-00000.parquet", evaluation=["b"], row=[2], late=[True])
@@ -87,7 +87,7 @@ def test_rows_of_small_files_are_in_their_order_and_a_file_with_a_digest_is_read
     ]
     assert read_small(parts).to_pylist() == wanted
     assert digest_of(Path(named).name) is not None
-    write(Path(named), row=[4], late=[False])  # which no writer does
+    write(Path(named), row=[4], late=[False])  # no real writer does this
     write(Path(plain), row=[5])
     assert [row["row"] for row in read_small(parts).to_pylist()] == [3, 5]
     assert [row["row"] for row in read_small(Parts(SCHEMA, parts.files[1:])).to_pylist()] == [5]

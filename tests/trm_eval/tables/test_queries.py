@@ -1,7 +1,7 @@
-"""What the named queries say, against the same numbers worked out in Python from the rows that were written.
+"""Results of the named queries, compared with the same numbers computed in Python from the written rows.
 
-The root is written by the writers of the tables, with numbers drawn at random: three widths with two seeds each, an
-alias, a run that is still training, another scale, and one on mazes.
+The writers of the tables write the root, with random numbers: three widths with two seeds each, an alias, a run still
+in training, another scale, and a run on mazes.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ EXPERIMENTS = [
 
 @dataclass
 class Wrote:
-    """What was written of a run."""
+    """Values written for a run."""
 
     name: str
     experiment: str
@@ -160,7 +160,7 @@ def write_run(
     write_test(layout, run, where, "train", train.split_digest, np.arange(10) < 9, 12, 1.0, limit=10)
     write_test(
         layout, run, where, "test", test.split_digest, ~run.exact, 6, 1.0
-    )  # of an earlier step: no test
+    )  # at an earlier step, so not a test of the run
     return run
 
 
@@ -223,12 +223,12 @@ def test_every_named_query_has_rows_of_these_runs(layout: Layout, wrote: dict[st
 
 @pytest.mark.integration
 def test_no_query_mixes_scales_or_data(layout: Layout, wrote: dict[str, Wrote]) -> None:
-    """A row is of one run, or says of which scale and data."""
+    """Every row belongs to one run, or names its scale and data."""
     for name in named_queries():
         columns = set(query_results(layout, f"@{name}").columns)
         assert "run" in columns or {"scale", "data"} <= columns, name
     alone = ask(layout, "@pairs").filter(pl.col("scale") != "tiny")
-    assert not alone.height  # of another scale there is one run, which has none to compare with
+    assert not alone.height  # at other scales there is one run, with nothing to compare
 
 
 def test_sizes_are_counted_from_the_shapes(layout: Layout, wrote: dict[str, Wrote]) -> None:
@@ -254,7 +254,7 @@ def test_time_to_a_goal_is_that_of_the_first_validation_that_reaches_it(
             assert (row["reached_step"], row["reached_seconds"]) == first[:2], (run, goal)
             assert row["final_accuracy"] == final
             reached += first[0] is not None
-    assert 5 < reached < 25  # the numbers that were drawn have some of either
+    assert 5 < reached < 25  # the random numbers have both
 
     table = ask(layout, "@time_to")
     assert sorted(table["experiment"].unique()) == [
@@ -274,7 +274,7 @@ def test_time_to_a_goal_is_that_of_the_first_validation_that_reaches_it(
 
 def test_the_gap_is_training_less_test(layout: Layout, wrote: dict[str, Wrote]) -> None:
     table = ask(layout, "@gap")
-    assert table.height == len(with_test(wrote)) + 2 + 2  # an alias of two seeds, the other scale, mazes
+    assert table.height == len(with_test(wrote)) + 2 + 2  # two seeds of an alias, the other scale, mazes
     for row in table.to_dicts():
         run = wrote[row["run"]]
         ending = [entry for entry in run.train if entry["step"] > 0.9 * 12]
@@ -309,7 +309,7 @@ def test_the_pareto_front_is_what_nothing_beats_for_as_little(
     assert names == [["q24", "q24_again"]] * 4
     front = ask(layout, "@pareto")
     assert 0 < front.filter(scale="tiny").height < found.height
-    assert front.filter(scale="laptop").height == 2  # alone at its scale, so beaten by none
+    assert front.filter(scale="laptop").height == 2  # alone at its scale, so not beaten
 
 
 def test_pairs_and_their_puzzles(layout: Layout, wrote: dict[str, Wrote]) -> None:
@@ -347,7 +347,7 @@ def test_pairs_and_their_puzzles(layout: Layout, wrote: dict[str, Wrote]) -> Non
 def test_a_sweep_beyond_the_steps_of_training_changes_no_pair_and_no_dataset(
     layout: Layout, wrote: dict[str, Wrote], tmp_path: Path
 ) -> None:
-    """A newer test of one run with 128 steps, in which all is right: what compares runs still takes the usual ones."""
+    """A newer test of one run with 128 steps, all correct: comparisons of runs still use the default tests."""
     queries = ("@disagreement", "@pairs", "@datasets", "@speed")
     before = [ask(layout, query) for query in queries]
     copy = resolve_root(shutil.copytree(layout.place, tmp_path / "root", symlinks=True))
@@ -380,7 +380,7 @@ def test_rows_without_labels_are_in_no_share(layout: Layout, wrote: dict[str, Wr
 
 
 def test_predicted_mazes_have_their_paths_and_walls(layout: Layout, wrote: dict[str, Wrote]) -> None:
-    """Walls are counted in the mazes themselves."""
+    """Walls are counted in the mazes."""
     columns = "SELECT DISTINCT group_index, path_length, walls FROM"
     facts = ask(layout, f"{columns} puzzles WHERE dataset = 'mazes' AND split = 'test' ORDER BY ALL")
     name = next(iter(with_test(wrote, dataset="mazes"))).name
@@ -420,7 +420,7 @@ def test_halting_speed_and_what_accuracy_costs(layout: Layout, wrote: dict[str, 
         ask(layout, f"@{name}") for name in ("halting_steps", "speed", "efficiency")
     )
     assert halting.height == efficiency.height == 10
-    assert speed.height == 11  # and the run that is training
+    assert speed.height == 11  # and the run in training
     for row in halting.to_dicts():
         run = wrote[row["run"]]
         steps = [step for step in run.halt if step is not None]
@@ -455,7 +455,7 @@ def test_data_and_seeds(layout: Layout, wrote: dict[str, Wrote]) -> None:
     scaling, datasets, seeds = (ask(layout, f"@{name}") for name in ("data_scaling", "datasets", "seeds"))
     assert scaling.filter(scale="tiny", dataset="small")["value"].to_list() == [16, 16, 24, 24, 32, 32]
     assert set(scaling.filter(dataset="small").select("train_puzzles", "train_rows", "passes").rows()) == {
-        (24, 240, 0.4)  # 96 rows taken
+        (24, 240, 0.4)  # 96 rows loaded
     }
     (small,) = datasets.filter(dataset="small", scale="tiny").to_dicts()
     shares = [100 * float(run.exact.mean()) for run in with_test(wrote)]
@@ -475,7 +475,7 @@ def test_data_and_seeds(layout: Layout, wrote: dict[str, Wrote]) -> None:
 def test_a_run_of_before_has_no_spread_of_steps_rather_than_none(
     layout: Layout, wrote: dict[str, Wrote]
 ) -> None:
-    """Older files have no squares; a missing one is NULL, and not a spread of 0."""
+    """Older files have no sum of squares; the missing value is NULL, not a spread of 0."""
     found = ask(
         layout, "SELECT DISTINCT steps_squared_sum, steps_std FROM train_metrics WHERE split = 'validation'"
     )

@@ -1,4 +1,4 @@
-"""SQL over results: named queries, one statement, one evaluation, and what is left out is said."""
+"""SQL over results: named queries, one statement, one evaluation, and reports of what is left out."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_every_named_query_runs_on_results_and_on_an_empty_root(
 ) -> None:
     found = query_results(evaluated.layout, f"@{name}")
     assert found.rows or name not in OF_ANY_RUN, name
-    assert {"evaluation", "dataset"} & set(found.columns) != {"evaluation"}, name  # of which puzzles
+    assert {"evaluation", "dataset"} & set(found.columns) != {"evaluation"}, name  # which puzzles
     assert query_results(resolve_root(str(tmp_path)), f"@{name}").columns == found.columns
 
 
@@ -93,7 +93,7 @@ def test_every_view_is_found_in_the_file_of_views() -> None:
 def test_ratings_are_those_of_the_catalog_also_for_older_evaluations(
     evaluated: Evaluated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of which predictions do not say them; what they say stays when the dataset goes."""
+    """The predictions lack ratings; what they do contain remains when the dataset is gone."""
     root = tmp_path / "root"
     shutil.copytree(evaluated.layout.place, root)
     shutil.rmtree(root / "results")
@@ -162,7 +162,7 @@ def test_queries_that_cannot_be(evaluated: Evaluated, sql: str, message: str) ->
 
 
 def test_nothing_stands_among_what_a_program_prints(evaluated: Evaluated) -> None:
-    """In `python -c` and at a prompt DuckDB would print a bar to standard output after two seconds."""
+    """In `python -c` and at a prompt DuckDB would print a progress bar to stdout after two seconds."""
     code = f"""
 from trm_data.catalog.query import query_catalog
 from trm_data.storage.root import resolve_root

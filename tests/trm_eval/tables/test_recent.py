@@ -1,4 +1,4 @@
-"""A process that keeps what it listed of a root shares it between queries, and never answers from lost files."""
+"""Listings of a root, shared between queries of a process; a lost file is never used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RUNS, PREDICTED = "SELECT run FROM runs", "SELECT count(*) FROM predictions"
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
-    """The time that `recent` sees; queries share listings for 4 s."""
+    """Clock of `recent`; queries share listings for 4 s."""
     now = [100.0]
     monkeypatch.setattr(recent.time, "monotonic", lambda: now[0])
     recent.keep_for(4)

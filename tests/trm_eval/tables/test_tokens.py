@@ -17,7 +17,7 @@ from trm_eval.tables.query import query_results
 
 @pytest.fixture
 def copied(evaluated: Evaluated, tmp_path: Path) -> Layout:
-    """The root, to change."""
+    """A copy of the root that a test may change."""
     shutil.copytree(evaluated.layout.place, tmp_path / "root")
     return resolve_root(tmp_path / "root")
 

@@ -1,4 +1,4 @@
-"""Every view says what it is, and every column of it its unit; no root is needed to ask."""
+"""Every view has a description, and every column a unit; no root is needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One file of a table: whole, in its schema, in the place of the one before."""
+"""One file of a table: complete, with its schema, replacing the previous one."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_of_two_rows_of_an_evaluation_the_newer_counts() -> None:
 
 
 def test_every_file_of_an_evaluation_says_what_its_columns_mean(trained: Evaluated) -> None:
-    """Also the parts of the metrics that training writes."""
+    """Including the metrics files that training writes."""
     root = Path(trained.layout.place)
     paths = [*root.glob("results/**/*.parquet"), *root.glob("runs/**/metrics/*.parquet")]
     assert len(paths) >= 4 + 3

@@ -1,4 +1,4 @@
-"""Batches as a user runs them, on small networks: every run is trained and tested in a process of its own."""
+"""Batches as users run them, on small networks: every run is trained and tested in its own process."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def batch(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A root on which two runs are done."""
+    """A root with two finished runs."""
     folder = tmp_path_factory.mktemp("batch")
     done = batch(folder, "exp09a", "exp01f", *SMALL, "--model.l-cycles", "1", "--log-dir", str(folder / "l"))
     assert done.returncode == 0, done.stderr
@@ -138,14 +138,14 @@ def test_status_and_list_say_how_they_went(root: Path, capsys: pytest.CaptureFix
     assert ask("status", "exp01f") == [runs[1]]
     assert ask("status", "exp07a", "exp01c") == [runs[0]]
     listed = {fact["name"]: fact for fact in ask("list", "exp01", "--scale", "tiny")}
-    # They were made smaller, so they are no runs of the study.
+    # They were made smaller, so they do not belong to the study.
     assert {fact["runs_done"] for fact in listed.values()} == {0}
     assert [listed[name]["runs_of_other_options"] for name in ("exp01a", "exp01c", "exp01f")] == [0, 1, 1]
     assert all(fact["dataset_ready"] for fact in listed.values())
 
 
 def test_one_that_fails_stops_the_others_unless_asked_to_go_on(root: Path) -> None:
-    # At seed 1 nothing is done; a mesh axis that one device cannot fill fails when the run starts.
+    # With seed 1 nothing is done yet; a mesh axis that one device cannot fill fails when the run starts.
     wrong = (*SMALL, "--model.l-cycles", "1", "--seeds", "1", "--execution.model-parallel", "3")
     done = batch(root, "exp01e", "exp01f", *wrong, "--json")
     assert done.returncode == 1, done.stderr
@@ -214,14 +214,14 @@ def test_a_full_disk_is_known_by_its_words(number: int, tmp_path: Path) -> None:
 
 @contextmanager
 def long_batch(root: Path) -> Generator[subprocess.Popen[str]]:
-    """A batch of one long run that trains."""
+    """A batch with one long run that is training."""
     command = [BIN / "trm-train", "batch", "exp01a", "exp01b", "--scale", "tiny", "--root", str(root), *SMALL]
     command += ["--model.l-cycles", "1", "--total-steps", "100000", "--json", "--log-dir", str(root / "i")]
     begun = time.time_ns()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
-            # Another test may have interrupted the same run before.
+            # Another test may have interrupted the same run.
             status = status_of_long(root)
             if status["mtime_ns"] > begun and status["state"] == "running" and status["step"] > 0:
                 break
@@ -230,14 +230,14 @@ def long_batch(root: Path) -> Generator[subprocess.Popen[str]]:
 
 
 def status_of_long(root: Path) -> dict[str, Any]:
-    """What its run says; at time 0 where there is none."""
+    """Return the status of its run; with time 0 if there is none."""
     for path in root.glob("runs/exp01/exp01a/*/status.json"):
         return {**json.loads(path.read_text()), "mtime_ns": path.stat().st_mtime_ns}
     return {"mtime_ns": 0}
 
 
 def interrupted(root: Path, number: signal.Signals, times: int) -> tuple[int, list[dict], str]:
-    """A batch of one long run that is asked to stop once it trains."""
+    """Start a batch with one long run, and signal it once it trains."""
     with long_batch(root) as process:
         for _ in range(times):
             process.send_signal(number)
@@ -311,7 +311,7 @@ TINY_RUN = (*SMALL, "--model.l-cycles", "1")
 
 
 def planned_job(root: Path, tmp_path: Path, **changes) -> tuple[Job, BatchOptions, list[str]]:
-    """A job whose process is one of ours, so that it can end as it likes."""
+    """Return a job whose process the test replaces, so that it can end in any way."""
     layout = resolve_root(root)
     (run,) = plan_batch(select_experiments(["exp01f"], TINY), [7], layout)
     said: list[str] = []
@@ -322,7 +322,7 @@ def planned_job(root: Path, tmp_path: Path, **changes) -> tuple[Job, BatchOption
 
 
 class Notes:
-    """Keeps what is said."""
+    """Screen that keeps its messages."""
 
     def __init__(self) -> None:
         self.said: list[str] = []

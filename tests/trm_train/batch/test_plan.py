@@ -1,4 +1,4 @@
-"""What a batch would do: each run once, whatever number of names it has; devices of its own for each job."""
+"""Plan of a batch: each run once, even with several names; separate devices for each job."""
 
 from __future__ import annotations
 

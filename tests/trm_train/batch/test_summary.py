@@ -1,4 +1,4 @@
-"""Intervals of shares, by hand and at their ends; and rows of runs on datasets of one's own."""
+"""Intervals of shares, checked by hand and at the limits; rows of runs on the user's own datasets."""
 
 from __future__ import annotations
 

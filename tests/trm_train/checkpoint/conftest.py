@@ -1,4 +1,4 @@
-"""A finished run and a state of its shapes, which tests of checkpoints share."""
+"""A finished run, and a state with its shapes, shared by the tests of checkpoints."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ def finished(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="package")
 def state(finished: TrainResult) -> TrainState:
-    """A state of the run's shapes, at step 0."""
+    """A state with the run's shapes, at step 0."""
     return init_state(TINY, finished.record.input_spec, TINY.data.global_batch_size)[1]

@@ -1,4 +1,4 @@
-"""Which weights stay: the newest, those at an interval, and the best, whichever way they were asked for."""
+"""Which weights are kept: the newest, those at an interval, and the best."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SCORES = {10: 0.1, 20: 0.9, 30: 0.3, 40: 0.9}
         (Keep(every=20), STEPS),
         (Keep(1), [50]),
         (Keep(2, best=False, scores=SCORES), [40, 50]),
-        (Keep(1, scores=SCORES), [40, 50]),  # of equals the later one
-        (Keep(1, scores={10: 0.5, 99: 0.9}), [10, 50]),  # gone, or not validated
+        (Keep(1, scores=SCORES), [40, 50]),  # tie: the later one
+        (Keep(1, scores={10: 0.5, 99: 0.9}), [10, 50]),  # deleted, or not validated
         (Keep(1, every=20, scores={30: 0.1}), [20, 30, 40, 50]),
         (Keep(9), STEPS),
     ],
@@ -48,7 +48,7 @@ def test_a_run_keeps_the_newest_weights_and_the_best_over_two_starts(
         (run,) = list_runs(resolve_root(tmp_path))
         rows = [row for row in read_metrics(run).to_pylist() if row["split"] == "validation"]
         last = rows[-1]["step"]
-        # What was kept before it stays the best, or what came later is.
+        # The best is either kept from before, or came later.
         best = max(rows, key=lambda row: (row["exact_count"], row["step"]))["step"]
         assert set(weights_steps(run)) == ({3, best, last} if last == 4 else {best, last}), rows
         assert resume_steps(run) == [last - 1, last]

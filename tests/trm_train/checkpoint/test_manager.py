@@ -1,4 +1,4 @@
-"""Checkpoints are read back to the bit or refused; copies that were cut off are none."""
+"""Checkpoints are restored bit for bit or refused; interrupted copies are not checkpoints."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from trm_train.training.start import TrainResult
 
 @pytest.fixture
 def copied(finished: TrainResult, tmp_path: Path) -> Folder:
-    """A copy of the run's folder, which a test may change."""
+    """A copy of the run's folder that a test may change."""
     root = resolve_root(tmp_path)
     shutil.copytree(finished.folder.uri(), root.runs.within("run").uri())
     return root.runs.within("run")
@@ -85,7 +85,7 @@ def test_only_so_many_weights_are_kept_as_asked_for(state: TrainState, tmp_path:
 
 
 def change(meta: Path, **changes: Any) -> None:
-    """Change a meta as somebody would who knows of its digest."""
+    """Change a meta and update its digest."""
     meta.write_text(json.dumps(with_digest({**json.loads(meta.read_text()), **changes})))
 
 
@@ -166,12 +166,12 @@ def files_of(copied: Folder, kind: str, step: int) -> list[Path]:
 
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
-)  # tensorstore's, of reads given up
+)  # warnings of abandoned reads in tensorstore
 @pytest.mark.parametrize("harm", ["missing", "short", "flipped"])
 def test_any_file_of_the_newest_checkpoint_may_be_damaged(
     copied: Folder, state: TrainState, harm: str, tmp_path: Path
 ) -> None:
-    """Named, or harmless: what is restored is what was saved, at one step or the other."""
+    """The damage is reported, or the restored state equals one of the saved states."""
     whole = fingerprints_of_steps(copied, state)
     draws = random.Random(harm)
     for number, name in enumerate(path.relative_to(copied.uri()) for path in files_of(copied, "resume", 12)):
@@ -217,7 +217,7 @@ def test_a_damaged_checkpoint_goes_when_the_next_is_saved(copied: Folder, state:
     assert Path(copied.uri("checkpoints/resume/12")).is_dir()
     checkpoints.save(restored.state, dataclasses.replace(restored.meta, step=10))
     checkpoints.close()
-    assert weights_steps(copied) == [4, 8, 10]  # what was written beside it goes too
+    assert weights_steps(copied) == [4, 8, 10]  # the weights saved with it are deleted too
     names = sorted(path.name for path in Path(copied.uri("checkpoints/resume")).iterdir())
     assert names == ["10", "8"]
 
@@ -230,7 +230,7 @@ def fingerprints_of_steps(folder: Folder, state: TrainState) -> dict[int, dict[s
 def test_weights_that_no_state_stands_beside_go_when_the_next_is_saved(
     copied: Folder, state: TrainState
 ) -> None:
-    """A kill came between the two kinds: training comes by that step again, and other weights may be saved there."""
+    """A kill came between the two kinds: training repeats that step and may save other weights there."""
     shutil.rmtree(copied.uri("checkpoints/resume/12"))
     left = Path(copied.uri("checkpoints/weights/12/left"))
     left.touch()

@@ -1,4 +1,4 @@
-"""What Orbax leaves half done is not printed, whoever else hears of exceptions that cannot be raised."""
+"""Messages about Orbax's unfinished work are suppressed, even with other hooks for unraisable exceptions."""
 
 from __future__ import annotations
 

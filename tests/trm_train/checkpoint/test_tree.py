@@ -1,4 +1,4 @@
-"""States as nested dictionaries: names follow from the places of the leaves, and every leaf comes back to its own."""
+"""States as nested dictionaries: names follow from positions, and every leaf returns to its position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a process stands follows from its options, else from the environment; what is missing is named."""
+"""The rank of a process comes from its options, else from the environment; missing values are named."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The roll call lets processes begin together, and names those that are missing, too many or of another run."""
+"""The roll call starts processes together, and names those that are missing, extra or from another run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def address() -> Address:
 
 
 def silent(_: str) -> None:
-    """Nobody listens."""
+    """Ignore the message."""
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -47,7 +47,7 @@ def test_all_begin_when_the_last_has_come(address: Address) -> None:
     assert said[0] == "1 of 4 hosts joined; waiting for process 1, 2, 3"
     assert said[-1] == "4 of 4 hosts joined"
     with socket.create_server((address.host, address.port)):
-        pass  # jax's own service can listen there now
+        pass  # the port is free for jax's own service
 
 
 def test_one_process_waits_for_nobody(address: Address) -> None:
@@ -105,7 +105,7 @@ def test_one_that_goes_away_has_to_come_again(address: Address) -> None:
         until(lambda: bool(said))
         assert not first.done()
         three = socket.create_connection((address.host, address.port))
-        three.close()  # says nothing
+        three.close()  # sends nothing
         with socket.create_connection((address.host, address.port)) as noise:
             noise.sendall(b"GET / HTTP/1.1\r\n\r\n" + b"x" * 100_000)
         report(address, 1, 2, 20.0, silent)

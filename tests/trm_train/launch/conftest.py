@@ -1,4 +1,4 @@
-"""Machines that are folders: a `gcloud`, an `ssh` and a Slurm on the PATH, which really run what they are asked to."""
+"""Stand-in machines, which are folders: `gcloud`, `ssh` and Slurm commands on the PATH that really run scripts."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ exec bash -c "$*"
 
 @dataclass
 class Cloud:
-    """Machines, and somebody who launches on them.
+    """Stand-in machines, and a user who launches on them.
 
     Attributes:
-        folder: Where they lie.
-        repository: Where the package lies; its file `program` is what is installed.
-        root: The root that all share.
+        folder: Folder of the machines.
+        repository: Repository of the package; its file `program` is what gets installed.
+        root: Shared root of all machines.
     """
 
     folder: Path
@@ -55,16 +55,16 @@ class Cloud:
     root: Path
 
     def set(self, name: str, text: str) -> None:
-        """Tell the machines something; see `fake_gcloud`."""
+        """Set an option of the machines; see `fake_gcloud`."""
         (self.folder / name).write_text(text)
 
     def calls(self, name: str = "calls") -> list[str]:
-        """What was asked of them."""
+        """Return the commands sent to the machines."""
         path = self.folder / name
         return path.read_text().splitlines() if path.exists() else []
 
     def commit(self, program: str) -> str:
-        """A commit whose program is a script of bash, which takes the place of `trm-train` on the hosts."""
+        """Return a commit whose program is a bash script, which replaces `trm-train` on the hosts."""
         (self.repository / "program").write_text(f"#!/bin/bash\n{program}\n")
         git = ["git", "-C", str(self.repository), "-c", "user.name=n", "-c", "user.email=e@example.com"]
         subprocess.run([*git, "add", "-A"], check=True)
@@ -73,12 +73,12 @@ class Cloud:
         return head.stdout.strip()
 
     def words(self, commit: str, *words: str, what: str = "run quickstart --data.dataset small") -> list[str]:
-        """A launch of the run that the tests know."""
+        """Return the arguments of a launch of the tests' run."""
         where = ["--root", str(self.root), "--repository", str(self.repository), "--commit", commit]
         return ["launch", *what.split(), *where, "--look-s", "0.2", *words]
 
     def launch(self, commit: str, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
-        """Launch, in this process."""
+        """Launch in this process."""
         return run_here(main, *self.words(commit, *words, **more))
 
 
@@ -86,7 +86,7 @@ class Cloud:
 def cloud(
     tmp_path: Path, small_layout: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> Generator[Cloud, None, None]:
-    """Machines that nobody uses; gcloud is logged in and set to a project and a zone."""
+    """Unused machines; gcloud is logged in, with a project and a zone."""
     folder = tmp_path / "cloud"
     for name in ("bin", "host_bin"):
         (folder / name).mkdir(parents=True)
@@ -111,7 +111,7 @@ def cloud(
         made.set(name, text)
     made.set("offered", "v4-8 v4-16 v4-64")
     yield made
-    for process in Path("/proc").glob("[0-9]*"):  # what a test has left running
+    for process in Path("/proc").glob("[0-9]*"):  # processes left running by a test
         try:
             if f"FAKE_CLOUD={folder}".encode() in (process / "environ").read_bytes().split(b"\0"):
                 os.kill(int(process.name), 9)

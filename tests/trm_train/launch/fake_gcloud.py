@@ -1,15 +1,15 @@
-"""A `gcloud` that knows TPUs: its machines are folders, and what they are asked to do they do.
+"""A stand-in `gcloud` for TPUs: its machines are folders, and it really runs their commands.
 
-Everything lies in the folder `$FAKE_CLOUD`: `state.json`, `calls` (a line for each command), the homes
-`hosts/<vm>-<boot>/<host>`; what a test wants of it are files there too:
+All files are in the folder `$FAKE_CLOUD`: `state.json`, `calls` (a line for each command), the home folders
+`hosts/<vm>-<boot>/<host>`, and these options of a test:
 
-    account, project, zone    who is logged in, and what gcloud is set to; no file is nothing
-    offered                   the accelerators of every zone, a line each
-    refuse                    what the next `create` says before it fails, a file that is gone then
-    preempt                   when the VM is preempted after the next start of a run, a line each: seconds; the path of
-                              a file that is waited for; or `logged`, when the launch has read a log with five steps
-    preempting                there while `logged` is waited for, so that the run can wait too
-    silent                    ssh gets no answer
+    account, project, zone    logged-in account and settings of gcloud; missing means unset
+    offered                   accelerators of every zone, one per line
+    refuse                    error message of the next `create`; the file is then deleted
+    preempt                   when the VM is preempted after the next start of a run, one per line: seconds; the path of
+                              a file to wait for; or `logged`, when the launch has read a log with five steps
+    preempting                exists while waiting for `logged`, so that the run can wait too
+    silent                    ssh does not answer
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CLOUD = Path(os.environ["FAKE_CLOUD"])
 
 
 def changed(change: Callable[[dict[str, Any]], Any]) -> Any:
-    """Change the state while nobody else does."""
+    """Change the state under a lock."""
     with (CLOUD / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         path = CLOUD / "state.json"
@@ -50,14 +50,14 @@ def fail(text: str) -> None:
 
 
 def take_line(name: str) -> str:
-    """The first line of a file, which is gone then."""
+    """Remove the first line of a file and return it."""
     first, _, rest = setting(name).partition("\n")
     (CLOUD / name).write_text(rest)
     return first
 
 
 def end_processes(machine: str) -> None:
-    """Kill everything that runs on a machine of this cloud, as when it is taken away."""
+    """Kill all processes on a machine of this cloud, as a preemption does."""
     marks = {f"FAKE_MACHINE={machine}".encode(), f"FAKE_CLOUD={CLOUD}".encode()}
     for process in Path("/proc").glob("[0-9]*"):
         try:
@@ -68,7 +68,7 @@ def end_processes(machine: str) -> None:
 
 
 def preempt_later(machine: str, name: str, when: str) -> None:
-    """Take a VM away after some time, or when a file is there, in a process that outlives this one."""
+    """Preempt a VM after some time, or when a file exists, from a process that outlives this one."""
     if os.fork():
         return
     os.setsid()
@@ -94,7 +94,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 
 def lines(file: str, word: str = "") -> int:
-    """How many lines of a file of the cloud have a word."""
+    """Return the number of lines of a file that contain a word."""
     path = CLOUD / file
     return sum(word in line for line in path.read_text().splitlines()) if path.exists() else 0
 
@@ -123,7 +123,7 @@ def create(name: str, options: dict[str, str], queued: bool) -> None:
         kind = options["accelerator-type"]
         state["vms"][name] = {
             "name": f"projects/p/locations/z/nodes/{name}",
-            "state": "CREATING" if queued else "READY",  # on demand it returns when the VM is there
+            "state": "CREATING" if queued else "READY",  # on demand, the command returns when the VM exists
             "acceleratorType": kind,
             "networkEndpoints": [{"ipAddress": f"10.0.0.{i}"} for i in range(int(kind.split("-")[1]) // 8)],
             "boot": state["boots"],
@@ -135,7 +135,7 @@ def create(name: str, options: dict[str, str], queued: bool) -> None:
 
 
 def describe(name: str, what: str) -> None:
-    """Say the state; every look brings a machine that is coming one further."""
+    """Print the state; every call advances a machine that is being created by one state."""
     order = {"CREATING": "READY", "WAITING_FOR_RESOURCES": "PROVISIONING", "PROVISIONING": "ACTIVE"}
 
     def change(state: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""A Slurm of this machine: `sbatch SCRIPT` runs a job to its end, `srun` runs its tasks, `scontrol requeue` repeats it.
+"""A stand-in Slurm: `sbatch SCRIPT` runs a job to its end, `srun` its tasks; `scontrol requeue` repeats the job.
 
-The job and its tasks see the variables of Slurm that jax reads. `$FAKE_CLOUD/requeue` holds the jobs to be repeated.
+The job and its tasks have the Slurm variables that jax reads. `$FAKE_CLOUD/requeue` lists the jobs to repeat.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ REQUEUE = CLOUD / "requeue"
 
 
 def sbatch(script: str) -> int:
-    """Run a job, again as often as it asks for; returns the exit code of its script."""
+    """Run a job, repeat it while it asks to be requeued, and return the exit code of its script."""
     text = Path(script).read_text()
     options = dict(
         re.findall(r"--([a-z-]+)(?:=(\S+))?", "\n".join(re.findall(r"^#SBATCH (.*)$", text, re.M)))
@@ -34,7 +34,7 @@ def sbatch(script: str) -> int:
 
 
 def srun(words: list[str]) -> int:
-    """Run all tasks at once; returns the highest exit code."""
+    """Run all tasks in parallel; return the highest exit code."""
     count = int(os.environ["SLURM_NTASKS"])
     step = {"SLURM_STEP_NODELIST": "localhost", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_NODES": "1"}
     tasks = [

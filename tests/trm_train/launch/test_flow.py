@@ -1,4 +1,4 @@
-"""A launch on a TPU from its command to its end: created, preempted, recreated, left, found again, stopped."""
+"""A launch on a TPU, from start to end: created, preempted, recreated, detached, found again, stopped."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ echo "trained with $*"
 
 
 def verbs(cloud: Cloud) -> list[str]:
-    """What was done to machines, in order."""
+    """Return the changes made to machines, in order."""
     found = (re.match(r"compute tpus (\S+ (?:create|delete))", call) for call in cloud.calls())
     return [match[1] for match in found if match is not None]
 
@@ -52,7 +52,7 @@ def starts(cloud: Cloud) -> int:
 
 
 def until(happened: Callable[[], bool]) -> None:
-    """Wait for something that happens within seconds."""
+    """Wait for a condition, with a timeout."""
     end = time.monotonic() + 30
     while not happened():
         assert time.monotonic() < end
@@ -71,7 +71,7 @@ def test_a_run_is_trained_on_a_tpu_that_is_created_for_it(cloud: Cloud) -> None:
 
 
 def test_a_machine_that_is_deleted_leaves_its_namesake_of_another_cloud_alone(cloud: Cloud) -> None:
-    """Tests beside each other have machines of the same name."""
+    """Tests that run at the same time have machines with the same name."""
     other = {"FAKE_MACHINE": "trm-v4-8-1", "FAKE_CLOUD": str(cloud.folder.parent / "other")}
     with subprocess.Popen(["sleep", "600"], env={**os.environ, **other}) as namesake:
         done = cloud.launch(cloud.commit("exit 0"), *TPU, "--delete")
@@ -150,7 +150,7 @@ def test_a_run_whose_process_died_is_started_again_on_the_same_machines(cloud: C
 
 
 def test_a_launch_that_was_killed_is_watched_again_and_nothing_starts_twice(cloud: Cloud) -> None:
-    many = STEPS.replace("-lt 20", "-lt 100")  # the second launch begins while they run
+    many = STEPS.replace("-lt 20", "-lt 100")  # the second launch starts while they run
     commit = cloud.commit(f'echo start >> "$FAKE_CLOUD/starts"; {many}')
     words = cloud.words(commit, *TPU)
     first = subprocess.Popen(
@@ -220,7 +220,7 @@ def test_a_tpu_that_trains_another_run_is_in_use(cloud: Cloud) -> None:
     done = cloud.launch(commit, *TPU, "--seed", "1", "--delete")
     assert done.returncode == Exit.ERROR
     assert re.search(r"is in use: the run quickstart-\w+-s0 on t1v-trm-v4-8-1-w-0; wait for it", done.stderr)
-    assert verbs(cloud) == ["tpu-vm create"]  # and nobody deletes it
+    assert verbs(cloud) == ["tpu-vm create"]  # and the VM is not deleted
     refused = cloud.launch(commit, *TPU, "--seed", "1", "--stop", "--delete")
     assert refused.returncode == Exit.ERROR
     assert verbs(cloud) == ["tpu-vm create"]

@@ -1,4 +1,4 @@
-"""docs/buckets-and-hosts.md: its launches, typed in order on stand-in machines, with a small run."""
+"""docs/buckets-and-hosts.md: its launches, executed in order on stand-in machines, with a small run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SMALL = "quickstart --data.dataset small"
 
 
 def lines_with(word: str) -> list[Line]:
-    """The launches of the page that begin work and have this option."""
+    """Return the launch commands of the page that start runs and have this option."""
     blocks = [
         block for block in read_blocks(PROJECT / "docs" / "buckets-and-hosts.md") if block.language == "sh"
     ]
@@ -25,7 +25,7 @@ def lines_with(word: str) -> list[Line]:
 
 
 def type_all(cloud: Cloud, lines: list[Line], folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Type lines with the run, the root and the commit that the machines have; says what they printed."""
+    """Execute lines with the run, root and commit of the machines; return their output."""
     reader = reader_in(folder, monkeypatch)
     monkeypatch.setenv("PATH", str(cloud.folder / "bin"), prepend=":")
     where = f"--repository {cloud.repository} --commit {cloud.commit(STEPS)} --look-s 0.2"

@@ -1,4 +1,4 @@
-"""Commands are printed before they run, and say what failed."""
+"""Commands are printed before they run; failures are reported."""
 
 from __future__ import annotations
 

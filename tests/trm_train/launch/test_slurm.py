@@ -1,4 +1,4 @@
-"""The script for Slurm in docs/buckets-and-hosts.md: its tasks train one run, and it is queued again after a loss."""
+"""The Slurm script in docs/buckets-and-hosts.md: its tasks train one run, and it is requeued after a loss."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIRST_PORT = 61440
 
 
 def submit(cloud: Cloud, program: str, monkeypatch: pytest.MonkeyPatch, **changed: str) -> tuple[int, str]:
-    """Submit the script of the page, some words changed, in a home with a checkout; returns exit code and log."""
+    """Submit the script of the page with some words replaced, from a home with a checkout; return exit code and log."""
     page = (PROJECT / "docs" / "buckets-and-hosts.md").read_text("utf-8")
     (text,) = re.findall(r"```bash\n(.*?)```", page, re.DOTALL)
     for word, instead in {"--ntasks-per-node=4": "--ntasks-per-node=1", **changed}.items():

@@ -1,4 +1,4 @@
-"""Which commit is installed: a commit that hosts can fetch, unchanged."""
+"""Selection of the commit to install: one that hosts can fetch, without local changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from trm_train.launch.source import find_source, without_key
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A clone with a commit that its origin has."""
+    """A clone with a commit that its origin also has."""
     git(tmp_path, "init", "--quiet", "origin")
     (tmp_path / "origin" / "file").write_text("a")
     commit(tmp_path / "origin")

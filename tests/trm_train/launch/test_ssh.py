@@ -1,4 +1,4 @@
-"""Hosts with ssh: each knows its place among the others; a host that is cut off is waited for."""
+"""Hosts reached by ssh: each knows its rank; the launch waits for a host that loses its connection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A TPU by gcloud: what stands in the way is said with the way out; what is there is used, or left alone."""
+"""A TPU created by gcloud: problems are reported with a remedy; an existing VM is used or left alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Collectives of the compiled step: those that docs/buckets-and-hosts.md lists, none that grows with the table."""
+"""Collectives of the compiled step are those listed in docs/buckets-and-hosts.md; none grows with the table."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_nothing_is_sent_but_what_is_listed(compiled: dict[str, Any], mesh: str)
     rows = {
         ("all-gather", "s32", (BATCH,)),
         ("all-gather", "f32", (BATCH, WIDTH)),
-    }  # identifiers; slots' gradients
+    }  # identifiers; gradients of slots
     rows |= {("reduce-scatter", "f32", (BATCH // data, WIDTH)), ("all-reduce", "f32", (BATCH // data, WIDTH))}
     weights = {("all-gather" if split else "all-reduce", "f32", shape) for shape in params}
     for shape in params if split else []:
@@ -83,7 +83,7 @@ def test_nothing_is_sent_but_what_is_listed(compiled: dict[str, Any], mesh: str)
         for kind, dtype, shape in one["sent"]
         if (kind, dtype, tuple(shape)) not in rows | weights
     ]
-    # Sums for metrics and norms, number by number.
+    # Single numbers: sums for metrics and norms.
     assert all(
         kind == "all-reduce" and len(shape) <= 1 and max(shape, default=1) <= 4 for kind, _, shape in left
     ), left
@@ -91,7 +91,7 @@ def test_nothing_is_sent_but_what_is_listed(compiled: dict[str, Any], mesh: str)
     assert tuple(one["table"]) == (TABLE, WIDTH)
     assert tuple(one["table"]) not in sent
     assert not {tuple(shape) for shape in one["carry"] if len(shape) > 1} & set(sent)
-    # Each gradient is added up once, whatever the number of cycles and pieces.
+    # Each gradient is summed once over devices, for any number of cycles and microbatches.
     sums = [
         tuple(shape)
         for kind, _, shape in one["sent"]

@@ -1,4 +1,4 @@
-"""The same numbers on eight devices as on one, whatever the mesh; layouts as the table says."""
+"""Eight devices give the same numbers as one, on any mesh; shardings are those of the table."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ for carried_out, path in zip(sys.argv[2::2], sys.argv[3::2]):
 def run(
     folder: Path, devices: int, meshes: list[tuple[int, int, int]], mixer: str
 ) -> list[dict[str, np.ndarray]]:
-    """The state after four steps, and the metrics of 20.
+    """Return the state after four steps, and the metrics of 20.
 
     Args:
-        folder: To write to.
-        devices: How many.
-        meshes: Devices along the axis `model`, micro-batches, and whether parameters are split, of each.
-        mixer: Of the network.
+        folder: Folder to write to.
+        devices: Number of devices.
+        meshes: For each mesh: devices along the axis `model`, microbatches, and whether parameters are split.
+        mixer: Mixer of the network.
     """
     environment = os.environ | {
         "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"

@@ -1,4 +1,4 @@
-"""The table in rows over eight devices is looked up and changed like a table on one device."""
+"""A table sharded by rows over eight devices is read and updated like a table on one device."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The digest of the rows of every step is that of the batches that the loader gives, whoever trains."""
+"""The rows digest of every step equals that of the loader's batches, in every process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Metric parts: none spans a checkpoint, steps are there once, earlier starts count, old names are read."""
+"""Metrics files: none spans a checkpoint, steps are unique, earlier starts count, old column names are read."""
 
 from pathlib import Path
 
@@ -61,7 +61,7 @@ def test_a_run_that_goes_on_drops_what_is_beyond_its_step(folder: Folder) -> Non
         write(table, steps)
     (Path(folder.uri("metrics")) / ".tmp-0-1-000000011-000000012.parquet").touch()
     again = MetricTable(folder, start_step=8)
-    assert again.seconds == 8.0  # of the steps that stay
+    assert again.seconds == 8.0  # for the kept steps
     assert again.rows_loaded == 8 * 8 + 2
     write(again, range(9, 12))
     assert read_metrics(folder)["step"].to_pylist() == list(range(1, 12))
@@ -102,7 +102,7 @@ def test_parts_of_the_first_format_are_read_under_the_names_of_today(folder: Fol
 
 
 def test_names_of_columns_that_are_no_text_are_named(folder: Folder) -> None:
-    """Only in parts of the first format, which have no digest; pyarrow raises no error of its own there."""
+    """Only in files of the first format, which have no digest; pyarrow raises no error of its own there."""
     table = MetricTable(folder)
     write(table, range(1, 3))
     (name,) = part_names(folder)
@@ -141,7 +141,7 @@ def test_many_parts_become_one_as_far_as_training_may_go_back(
     for first in (1, 5, 9):
         write(table, range(first, first + 4))
     before = read_metrics(folder, 12)
-    merge_many(folder, 8)  # a resume from step 8 drops parts that reach beyond it
+    merge_many(folder, 8)  # a resume from step 8 deletes files that reach beyond it
     assert stems(folder) == ["000000001-000000008", "000000009-000000012"]
     assert read_metrics(folder, 12).equals(before)
     merge_many(folder, None)

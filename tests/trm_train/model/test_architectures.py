@@ -1,4 +1,4 @@
-"""Every architecture of this package: it trains, counts its operations, and is what its definition says."""
+"""Every architecture of this package: it trains, counts its operations, and matches its definition."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def configured(model: NetworkConfig, **changes: Any) -> RunConfig:
 
 @functools.cache
 def first_step(config: RunConfig) -> Any:
-    """Metrics and detail of the first training step, and the state after it."""
+    """Return metrics and detail of the first training step, and the state after it."""
     definition, state = init_state(config, SPEC, BATCH)
     return jax.jit(make_train_step(config, SPEC, definition, with_detail=True))(state, make_batch(0))
 

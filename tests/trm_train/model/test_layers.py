@@ -16,7 +16,7 @@ from trm_train.model.trm import TRM
 def test_truncated_normal_has_the_stated_sd_and_is_cut_at_two() -> None:
     draws = np.asarray(layers.truncated_normal(jax.random.key(0), (200_000,), 0.3))
     assert draws.std() == pytest.approx(0.3, rel=1e-2)
-    # Before the rescaling the cut is at 2; a normal cut there has standard deviation 0.8796.
+    # Before rescaling the cut is at 2; a standard normal with this cut has standard deviation 0.8796.
     assert np.abs(draws).max() <= 0.3 * 2 / 0.8796 + 1e-3
 
 

@@ -1,4 +1,4 @@
-"""Any network and any optimizer: a second network, with one state, is trained, saved and restored by the same code."""
+"""Any network and optimizer: a second network with one state is trained, saved and restored by the same code."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def make_batch(seed: int) -> dict[str, np.ndarray]:
 
 @functools.cache
 def start(config: RunConfig):
-    """The first state, and the compiled step."""
+    """Return the first state and the compiled step."""
     model, state = init_state(config, SPEC, BATCH)
     return state, jax.jit(make_train_step(config, SPEC, model))
 
@@ -224,7 +224,7 @@ def test_the_continue_target_is_the_better_of_the_next_logits() -> None:
 
 
 def test_the_continue_loss_by_hand() -> None:
-    """The loss and gradient of the first step: as ever, and the continue logits against those one step further."""
+    """Loss and gradient of the first step: unchanged, except the continue logits against those one step later."""
     plain = dataclasses.replace(SMALL_TRM, halt_exploration_prob=0.0)
     q_halt, q_continue = 0.3, 0.1
     found = {}
@@ -241,7 +241,7 @@ def test_the_continue_loss_by_hand() -> None:
     wanted = binary_cross_entropy(jnp.full((1,), q_continue), jax.nn.sigmoid(jnp.full((1,), q_halt)))
     added = float(found[False].loss - found[True].loss)
     assert added == pytest.approx(0.5 * BATCH * float(wanted[0]), rel=1e-5)
-    slope = 1 / (1 + np.exp(-q_continue)) - 1 / (1 + np.exp(-q_halt))  # none flows through the target
+    slope = 1 / (1 + np.exp(-q_continue)) - 1 / (1 + np.exp(-q_halt))  # no gradient flows through the target
     grads = {without: detail.grads["q_head"]["bias"] for without, detail in found.items()}
     assert np.allclose(grads[False] - grads[True], [0.0, 0.5 * slope], atol=1e-6)
 

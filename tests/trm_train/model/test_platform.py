@@ -1,4 +1,4 @@
-"""The forms of a network on each platform: the same parameters, and the same results."""
+"""Implementations of a network for each platform: the same parameters, and the same results."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_form_leaves_the_parameters() -> None:
 
 @pytest.mark.integration
 def test_splash_attention_is_attention_without_the_padding() -> None:
-    """The TPU's kernel, interpreted: its results and the gradient of everything it is given."""
+    """The TPU's kernel, interpreted: its results and the gradients of all its inputs."""
     keys = jax.random.split(jax.random.key(0), 4)
     length, width, heads = 300, 32, 2
     x = jax.random.normal(keys[0], (2, length, width))

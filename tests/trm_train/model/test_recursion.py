@@ -1,4 +1,4 @@
-"""Order of the updates and the gradient of the recursion, against loops written by hand."""
+"""Order of the updates and the gradient of the recursion, compared with hand-written loops."""
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +10,7 @@ from trm_train.model.recursion import Levels, recurse
 
 
 class Scale(nnx.Module):
-    """f(z, injection) = w (z + injection): every use of w can be counted in its derivative."""
+    """f(z, injection) = w (z + injection): its derivative counts every use of w."""
 
     def __init__(self, w: jax.Array):
         self.w = nnx.Param(w)
@@ -29,13 +29,13 @@ def by_hand(w, w_last, z_h, z_l, e, e_last, h_cycles: int, l_cycles: int):
 
 
 def run(low, high, z_h, z_l, e, **options):
-    """States after a supervision step; `z_l` is one number or several."""
+    """Return the states after a supervision step; `z_l` is one number or several."""
     latents = tuple(map(jnp.float32, z_l)) if isinstance(z_l, tuple) else (jnp.float32(z_l),)
     return recurse(Levels(low, high), z_h, latents, e, **options)
 
 
 def one(w, z_h, z_l, e, **options):
-    """The same with one network."""
+    """Run with one network for both states."""
     level = Scale(w)
     return run(level, level, z_h, z_l, e, **options)
 

@@ -1,4 +1,4 @@
-"""The mixer `window` is masked attention that computes and keeps only what the mask leaves."""
+"""The mixer `window` equals masked attention, but computes only what the mask keeps."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WIDTH, HEADS = 12, 2
 
 
 def mask_of(grid: tuple[int, int], distance: int, puzzle_positions: int) -> np.ndarray:
-    """Whether a position attends to another [L, L], cell by cell."""
+    """Return whether a position attends to another, [L, L], cell by cell."""
     rows, columns = grid
     cells = [(row, column) for row in range(rows) for column in range(columns)]
     length = puzzle_positions + len(cells)
@@ -48,7 +48,7 @@ def mask_of(grid: tuple[int, int], distance: int, puzzle_positions: int) -> np.n
 
 
 class MaskedAttention(Attention):
-    """Full attention whose scores beyond a mask are -inf."""
+    """Full attention whose scores outside a mask are -inf."""
 
     mask: Any = None
 
@@ -121,7 +121,7 @@ def test_the_dtype_is_that_of_the_input(dtype: str) -> None:
 
 
 def temporary_bytes(side: int) -> int:
-    """Memory of a step with gradient beside its inputs and outputs."""
+    """Return the memory of a step with gradient, besides its inputs and outputs."""
     definition, params = nnx.split(window((side, side), 1, 1), nnx.Param)
 
     def loss(params: Any, x: jax.Array) -> jax.Array:
@@ -206,7 +206,7 @@ def test_an_experiment_is_trained_and_tested(small_layout: Layout, tmp_path: Pat
     assert len(losses) == 3
     assert np.isfinite(losses).all()
     assert evaluate_run(layout, result.folder, EvalRequest()).row["count"] == 12
-    # A dataset of as many cells and tokens, but in another grid, is not what the windows are of.
+    # A dataset with the same number of cells and tokens but another grid does not fit the windows.
     vocabulary = result.record.input_spec.vocabulary_size
     rows = np.random.default_rng(0).integers(1, vocabulary, (20, 2, 4, 9))
     np.save(tmp_path / "rows.npy", rows)

@@ -35,7 +35,7 @@ def test_adam_atan2_by_hand() -> None:
 
 
 def test_adam_atan2_does_not_clip() -> None:
-    """The update does not depend on the gradient's scale, whatever it is."""
+    """The update does not depend on the scale of the gradient."""
     optimizer = adam_atan2(lambda _: jnp.float32(1.0), beta1=0.9, beta2=0.95, weight_decay=0.0)
     params = jnp.zeros(2)
     changes, _ = optimizer.update(jnp.asarray([1e-12, 1e12]), optimizer.init(params), params)
@@ -85,7 +85,7 @@ def test_adamw_by_hand() -> None:
 def steps_of(
     optim: OptimizerConfig, params: dict[str, jax.Array], gradients: list[dict[str, jax.Array]]
 ) -> list:
-    """What the optimizer of a configuration adds to parameters at each step."""
+    """Return the changes that the optimizer of a configuration makes to parameters at each step."""
     optimizer = make_optimizer(RunConfig(data=DataConfig(dataset="x"), optim=optim, total_steps=9))
     state, made = optimizer.init(params), []
     update = jax.jit(optimizer.update)

@@ -1,4 +1,4 @@
-"""Each of several processes says that it lives, and `trm-train status` shows all of them while the run is under way."""
+"""Each of several processes sends heartbeats, and `trm-train status` shows all of them while the run is active."""
 
 from __future__ import annotations
 

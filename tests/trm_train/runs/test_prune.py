@@ -1,4 +1,4 @@
-"""Checkpoints go by policy, runs with all they have; what is asked for stays, what is being trained is left alone."""
+"""Checkpoints are pruned by policy, and runs removed with all their files; runs in training are left alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from trm_train.runs.record import find_run, list_runs
 
 @pytest.fixture
 def copied(trained: Evaluated, tmp_path: Path) -> tuple[Layout, Folder]:
-    """A root with an evaluated run of its own."""
+    """A root with its own copy of an evaluated run."""
     for part in ("runs", "results", "datasets"):
         shutil.copytree(Path(trained.layout.place) / part, tmp_path / part)
     layout = resolve_root(tmp_path)
@@ -56,7 +56,7 @@ def test_the_newest_and_the_best_stay(copied: tuple[Layout, Folder]) -> None:
         s for s in steps if s % steps[0] == 0
     ]
     before = size_of_run(*copied)
-    assert weights_steps(run) == steps  # planning removes nothing
+    assert weights_steps(run) == steps  # planning deletes nothing
     done = prune_run(run, Policy(best=False))
     assert weights_steps(run) == steps[-1:]
     assert before - size_of_run(*copied) == done.size_bytes > 0

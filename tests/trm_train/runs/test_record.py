@@ -1,4 +1,4 @@
-"""What a run says of itself: written once, read back, found by name, and never believed where it cannot be."""
+"""Records of runs: written once, read back, found by name, and refused if inconsistent."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def layout(tmp_path: Path) -> Layout:
 
 @pytest.fixture
 def folder(layout: Layout, record: RunRecord) -> Folder:
-    """A run that has a record."""
+    """Folder of a run with a record."""
     folder = run_folder(layout, EXPERIMENT, TINY)
     write_record(folder, record)
     return folder
@@ -105,7 +105,7 @@ def test_records_that_cannot_be(folder: Folder, layout: Layout, content: bytes, 
 
 
 def edited(folder: Folder, **changes: Any) -> None:
-    """Change a record as somebody would who knows of its digest."""
+    """Change a record and update its digest."""
     value = json.loads(folder.read(CONFIG_FILE) or b"")
     for name, change in changes.items():
         value[name] = {**value[name], **change} if isinstance(change, dict) else change
@@ -118,7 +118,7 @@ def test_every_bit_of_a_record_counts(folder: Folder, record: RunRecord) -> None
     for place in range(0, len(whole), 7):
         folder.write(CONFIG_FILE, whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
         try:
-            assert read_record(folder) == record  # the bit was of no meaning, such as a space between
+            assert read_record(folder) == record  # the changed bit had no meaning, such as in whitespace
         except ConfigError:
             continue
 
@@ -195,7 +195,7 @@ def test_runs_are_found_by_name_folder_and_experiment(folder: Folder, layout: La
 
 
 def of_experiment(layout: Layout, record: RunRecord, name: str, **changes: Any) -> Folder:
-    """The run of an experiment with other fields of its configuration; it took no step."""
+    """Return the run of an experiment with other configuration values; it took no step."""
     item = find_experiment(name)
     config = dataclasses.replace(item.make(), **changes)
     setting = item.setting()
@@ -280,7 +280,7 @@ def test_a_record_says_the_grid_where_there_is_one(
     write_record(folder, unknown)
     assert (
         "grid" not in json.loads(folder.read(CONFIG_FILE) or b"")["input_spec"]
-    )  # as before there were grids
+    )  # as before grids were recorded
     assert read_record(folder) == unknown
 
 

@@ -1,4 +1,4 @@
-"""`trm-train status --watch`: looks again and again, says so at once, and ends as it is told to."""
+"""`trm-train status --watch`: polls, reports changes at once, and ends on request."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small networks compiled for a TPU v4-64 and an H100 with their own compilers, where these are installed."""
+"""Small networks compiled for a TPU v4-64 and an H100 with their own compilers, if these are installed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SMALL = ["--model.hidden-size", "128", "--model.num-heads", "2", "--model.num-la
 
 
 def plan_for(target: str, experiment: str, *more: str) -> dict[str, Any]:
-    """What `--dry-run --target` prints; skipped without the compiler."""
+    """Return the output of `--dry-run --target`; skip without the compiler."""
     try:
         check_packages(find_target(target))
     except ConfigError as error:

@@ -1,4 +1,4 @@
-"""What is read from an optimized program: cycles over loops, bytes of kernels."""
+"""Numbers read from an optimized program: cycles over loops, bytes of kernels."""
 
 from __future__ import annotations
 

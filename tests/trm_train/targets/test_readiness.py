@@ -1,4 +1,4 @@
-"""The readiness page: which programs are compiled, and what a row says."""
+"""The readiness page: the compiled programs, and the content of a row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runs of the tests of evaluation serve here too."""
+"""Uses the runs of the evaluation tests."""
 
 from tests.trm_eval.conftest import evaluated, trained
 

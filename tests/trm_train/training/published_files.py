@@ -1,4 +1,4 @@
-"""Published weights and datasets that fit them, for tests."""
+"""Published weights, and datasets that fit them, for tests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TABLE = "inner.puzzle_emb.weights"
 def write_layout(
     folder: Path, inputs: np.ndarray, identifiers: Sequence[int], names: list[str], vocabulary: int = 6
 ) -> None:
-    """Rows in the published layout, each a puzzle and a group of its own, the same in both splits."""
+    """Write rows in the published layout, each its own puzzle and group, the same in both splits."""
     count, cells = inputs.shape
     facts = {
         "sets": ["all"],
@@ -54,7 +54,7 @@ def write_layout(
 
 
 def add_dataset(layout: Layout, name: str, folder: Path, names: list[str], **options: Any) -> None:
-    """A dataset of the fixture's inputs under a root."""
+    """Build a dataset from the fixture's inputs under a root."""
     with np.load(EXPECTED) as expected:
         inputs, identifiers = expected["inputs"], expected["puzzle_identifiers"]
     identifiers = identifiers if len(names) > 1 else np.zeros_like(identifiers)
@@ -63,5 +63,5 @@ def add_dataset(layout: Layout, name: str, folder: Path, names: list[str], **opt
 
 
 def published() -> dict[str, np.ndarray]:
-    """The fixture's tensors, without their prefix."""
+    """Return the fixture's tensors, without their prefix."""
     return {name.removeprefix("_orig_mod.model."): array for name, array in read_weights(PUBLISHED).items()}

@@ -1,4 +1,4 @@
-"""`--dry-run` on simulated devices: memory beside a device's, what is sent, and a run that has too little of it."""
+"""`--dry-run` on simulated devices: memory compared with a device's, collectives, and a run that does not fit."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SMALL = [
 
 
 def train(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """`trm-train run quickstart` in a process of its own: it decides what devices there are."""
+    """Run `trm-train run quickstart` in its own process, because the number of devices is set per process."""
     program = "import sys; from trm_train.cli import main; main(sys.argv[1:])"
     return subprocess.run(
         [sys.executable, "-W", "ignore", "-c", program, "run", "quickstart", *arguments],

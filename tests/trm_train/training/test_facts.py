@@ -1,4 +1,4 @@
-"""Processes of one run are compared by all that decides what they compute."""
+"""Processes of one run are compared by everything that determines their computation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that start from weights: of a file or of another run."""
+"""Runs that start from given weights: from a file or from another run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from trm_train.training.published import import_weights, saved_weights
 
 @pytest.fixture(scope="module")
 def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """A root with `one` (the blank identifier), `three` (the fixture's) and `others` (a of them, and new ones)."""
+    """A root with `one` (only the blank identifier), `three` (the fixture's) and `others` (`a` and two new ones)."""
     folder = tmp_path_factory.mktemp("initial")
     layout = resolve_root(folder / "root")
     add_dataset(layout, "one", folder, ["<blank>"])
@@ -50,13 +50,13 @@ SHORT = ("--total-steps", "3", "--optim.lr-warmup-steps", "0", "--data.global-ba
 
 
 def config(dataset: str, *more: str) -> RunConfig:
-    """The quickstart with the fixture's network."""
+    """Return the quickstart with the fixture's network."""
     base = find_experiment("quickstart").make()
     return parse_config(base, [*NETWORK, *SHORT, "--data.dataset", dataset, *more])
 
 
 def trained(layout: Layout, dataset: str, source: str, *more: str) -> Any:
-    """`trm-train run --init-from` as a process that has ended."""
+    """Run `trm-train run --init-from`; return the finished process."""
     named = ["run", "quickstart", "--root", layout.place, "--data.dataset", dataset, "--init-from", source]
     return run_here(main, *named, *NETWORK, *SHORT, "--tracking", "none", *more)
 

@@ -1,4 +1,4 @@
-"""A run reports soon after its first step and then ever less often; a status that cannot be is none."""
+"""A run reports soon after its first step, then less and less often; an invalid status is ignored."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ METRICS = {
 
 
 class Clock:
-    """What `time.perf_counter` says."""
+    """Replacement for `time.perf_counter`."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -63,7 +63,7 @@ def folder(tmp_path: Path) -> Folder:
 
 
 class Told:
-    """A tracker that keeps what it is told."""
+    """Tracker that keeps its messages."""
 
     id = ""
 
@@ -108,7 +108,7 @@ def observer(small_layout: Layout, folder: Folder, clock: Clock, tracker: Told) 
 
 
 def written(observer: Recorder) -> None:
-    """Wait until the report that is written beside the steps is written."""
+    """Wait until the background report is written."""
     if observer._report is not None:
         observer._report.result()
 
@@ -136,7 +136,7 @@ def test_reports_come_soon_and_then_less_often(observer: Recorder, folder: Folde
 def test_rows_say_how_long_a_step_took_and_what_it_used(
     observer: Recorder, folder: Folder, clock: Clock, tracker: Told
 ) -> None:
-    """8 slots a step, 4 MFLOP a step, 10 MFLOP/s at most."""
+    """8 slots per step, 4 MFLOP per step, a peak of 10 MFLOP/s."""
     observer.begin()
     for step in range(1, 6):
         with observer.pace.waiting():
@@ -164,7 +164,7 @@ def test_a_run_that_grows_slow_says_so_once_until_it_is_fast_again(
     for step, seconds_a_step in enumerate((60.0,) * 7 + (150.0,) * 3 + (60.0,) * 2 + (150.0,), start=1):
         clock.now += seconds_a_step
         observer.step(step, METRICS)
-        with observer.pace.aside():  # a long validation makes no step slow
+        with observer.pace.aside():  # a long validation does not make steps slow
             clock.now += 500.0
         written(observer)
     observer.flush("running")

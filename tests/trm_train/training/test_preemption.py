@@ -1,4 +1,4 @@
-"""A notice of the metadata server that the machine will be taken away stops a run as SIGTERM does."""
+"""A preemption notice of the metadata server stops a run as SIGTERM does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PROGRAM = "import sys; from trm_train.cli import main; main(sys.argv[1:])"
 
 
 class Metadata:
-    """A metadata server on the loopback; it answers `TRUE` once `taken` is set, and 503 as long as `away` is."""
+    """A local metadata server; it answers `TRUE` once `taken` is set, and 503 while `away` is set."""
 
     def __init__(self) -> None:
         self.taken, self.away, self.asked = threading.Event(), threading.Event(), list[str]()
@@ -75,7 +75,7 @@ def test_a_notice_asks_to_stop(metadata: Metadata) -> None:
     stop = StopRequest()
     metadata.away.set()
     with preemption_stops(stop):
-        wait_until(lambda: len(metadata.asked) > 1)  # it asks again where nobody answers
+        wait_until(lambda: len(metadata.asked) > 1)  # it retries without an answer
         metadata.away.clear()
         wait_until(lambda: len(metadata.asked) > 3)
         assert not stop.requested

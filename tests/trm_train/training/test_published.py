@@ -1,4 +1,4 @@
-"""Published weights: imported as a run, exported from one, and refused where they do not fit."""
+"""Published weights: imported as a run, exported from one, and refused if they do not fit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from trm_train.weights.files import read_weights, write_weights_file
 
 @pytest.fixture(scope="module")
 def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    """A root with `one` (the blank identifier), `three` (the fixture's) and `others` (a of them, and new ones)."""
+    """A root with `one` (only the blank identifier), `three` (the fixture's), `others` and `seven` (7 tokens)."""
     folder = tmp_path_factory.mktemp("published")
     layout = resolve_root(folder / "root")
     add_dataset(layout, "one", folder, ["<blank>"])
@@ -33,27 +33,27 @@ def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The published identifiers.json."""
+    """Published identifiers.json."""
     path = tmp_path_factory.mktemp("names") / "identifiers.json"
     path.write_text(json.dumps(NAMES))
     return path
 
 
 def words(layout: Layout, file: Path, dataset: str, *more: str) -> list[str]:
-    """The command that imports a file."""
+    """Return the command that imports a file."""
     named = ["import-weights", str(file), "--as", "quickstart", "--dataset", dataset]
     return [*named, "--root", layout.place, *NETWORK, *more]
 
 
 def imported(layout: Layout, file: Path, dataset: str, *more: str) -> dict[str, Any]:
-    """What the command answers."""
+    """Import a file; return the JSON output of the command."""
     done = run_here(main, *words(layout, file, dataset, *more, "--json"))
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 def stored(layout: Layout, run: str) -> Any:
-    """The weights of a run."""
+    """Return the weights of a run."""
     return saved_weights(find_run(layout, run), None)[2]
 
 

@@ -37,7 +37,7 @@ def start(layout: Layout, *options: str) -> subprocess.Popen[str]:
 
 
 def trained(layout: Layout, step: int, other_than: int = 0) -> tuple[Folder, int]:
-    """The run and the process that trains it, once another one than that has saved a step."""
+    """Return the run and its training process, once a process other than `other_than` has saved a step."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         for run in list_runs(layout):
@@ -81,7 +81,7 @@ def test_a_run_ends_with_what_would_start_it_again(layout: Layout) -> None:
     with start(layout, *LONG, "1000000", "--restarts", "2") as killed:
         run, _ = trained(layout, 10)
         killed.kill()
-        _, err = killed.communicate(timeout=600)  # the process that trains writes there too
+        _, err = killed.communicate(timeout=600)  # the training process writes there too
     status = read_status(run)
     assert status is not None
     assert (status.state, saved_steps(run)[-1]) == ("stopped", status.step), err
@@ -112,7 +112,7 @@ if first:
 def test_a_process_that_was_killed_before_it_threw_anything_away_does_so_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each start says `--resume never`, and the same word, for which a run is thrown away once."""
+    """Each start has `--resume never` and the same idempotency token, so the run is discarded only once."""
     monkeypatch.setattr(restart, "PROGRAM", KILLED)
     monkeypatch.setattr(restart, "WAIT_S", 0.0)
     said = tmp_path / "said"

@@ -1,4 +1,4 @@
-"""What a start finds after kills in awkward places: half-copied checkpoints, half-forgotten runs, a stale status."""
+"""Starts after kills at awkward moments: half-copied checkpoints, half-discarded runs, a stale status."""
 
 import json
 import shutil
@@ -67,7 +67,7 @@ def test_a_finished_run_whose_last_word_was_lost_says_it_again(layout: Layout, f
     assert found is not None
     assert (found.state, found.step) == ("finished", 12)
     logs = folder.names("logs/*")
-    run(layout)  # nothing new to say
+    run(layout)  # nothing new to report
     assert folder.names("logs/*") == logs
 
 

@@ -1,4 +1,4 @@
-"""Validations of puzzles with several right answers: the share of right answers beside that of labelled ones."""
+"""Validations of puzzles with several correct answers: the share of correct answers besides that of exact ones."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def test_other_shortest_paths_are_right_and_anything_else_is_not(tmp_path: Path)
     assert count is not None
     rows = np.arange(len(dataset))
     labels = dataset.read(rows)["labels"].astype(np.int32)
-    padded = np.concatenate([labels, np.zeros_like(labels)])  # a batch has rows of padding
+    padded = np.concatenate([labels, np.zeros_like(labels)])  # a batch with padding rows
     assert count(rows, padded) == 20
-    turned = labels.reshape(-1, 6, 6).transpose(0, 2, 1).reshape(-1, 36)  # of other mazes
+    turned = labels.reshape(-1, 6, 6).transpose(0, 2, 1).reshape(-1, 36)  # answers to other mazes
     assert count(rows, turned) < 20
     wrong = np.where(labels == 5, 2, labels)  # no path is marked
     assert count(rows, wrong) == 0

@@ -1,4 +1,4 @@
-"""Several steps a dispatch, and rows that devices hold: the same steps, and nothing compiled on the way."""
+"""Several steps per dispatch, and rows held by devices: the same steps, and no compilation on the way."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def one_by_one(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture(scope="module")
 def by_five(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> TrainResult:
-    """Dispatches of 4, 2, 2 and 4 steps, since something is due after every 4 and 6."""
+    """Dispatches of 4, 2, 2 and 4 steps, because something is due after every 4 and 6 steps."""
     layout = root_with("small", tmp_path_factory.mktemp("five"), small_layout)
     return run(layout, carried_out(steps_per_dispatch=5))
 
@@ -67,7 +67,7 @@ def test_a_dispatch_ends_where_something_is_due(
         assert 1 <= count <= most
         assert not due & set(range(step + 1, step + count))
         step += count
-        assert count == most or step in due or step == start + more  # no smaller than it must be
+        assert count == most or step in due or step == start + more  # not smaller than necessary
 
 
 def test_steps_put_together_are_the_same_steps(one_by_one: TrainResult, by_five: TrainResult) -> None:
@@ -145,7 +145,7 @@ def test_a_stage_of_training_ends_a_dispatch(root: Layout, monkeypatch: pytest.M
 def test_nothing_is_compiled_after_the_first_of_its_kind(
     root: Layout, monkeypatch: pytest.MonkeyPatch, steps: int, device_rows: bool
 ) -> None:
-    """Steps are compiled before the first; a validation and a checkpoint at their first time."""
+    """Steps are compiled before the first one, a validation and a checkpoint at their first use."""
     compiled: list[str] = []
     steps_at: list[int] = []
 
@@ -165,7 +165,7 @@ def test_nothing_is_compiled_after_the_first_of_its_kind(
         assert run(root, config).finished
     finally:
         jax.monitoring.unregister_event_duration_listener(listen)
-    assert compiled  # it is heard of
+    assert compiled  # the listener works
     after_the_first_of_each = 6 // steps
     assert steps_at[0] == steps_at[after_the_first_of_each - 1], steps_at
     assert len({*steps_at[after_the_first_of_each:], len(compiled)}) == 1, steps_at
@@ -206,4 +206,4 @@ def test_the_time_of_a_dispatch_is_shared_by_its_steps(monkeypatch: pytest.Monke
     assert pace.dispatch_s == 4.0
     assert pace.window(8)["examples_per_s"] == pytest.approx(8.0)
     now[0] += 2.0
-    assert pace.step(5)["step_s"] == 2.0  # alone, it has arrived when it is noted
+    assert pace.step(5)["step_s"] == 2.0  # with a single step, the metrics arrive when it is recorded

@@ -1,4 +1,4 @@
-"""How the commands end: one table of exit codes, each but that of success seen from a real process."""
+"""How the commands end: one table of exit codes; all except that of success come from real processes."""
 
 import os
 import re
@@ -73,7 +73,7 @@ def test_a_run_that_is_asked_to_stop_says_by_what(root: Path, sent: signal.Signa
     ],
 )
 def test_a_second_signal_is_not_listened_to(first: signal.Signals, second: signal.Signals) -> None:
-    """The first is noted; of whichever kind the second is, it does what it does to any process."""
+    """The first signal is recorded; the second one, of either kind, has its default effect."""
     with stop_signals() as stop:
         signal.raise_signal(first)
         assert stop.requested

@@ -1,4 +1,4 @@
-"""A run that is asked to stop while it validates gives that up, and validates when it resumes."""
+"""A run that is asked to stop during validation interrupts it, and validates when it resumes."""
 
 from __future__ import annotations
 

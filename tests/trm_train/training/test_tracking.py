@@ -1,4 +1,4 @@
-"""A run has one id at its tracker on every machine that resumes it; another root, or starting over, has another."""
+"""A run keeps its tracker id on every machine that resumes it; another root, or starting over, gets another id."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ main(sys.argv[1:])
 
 
 class Watched:
-    """A watchdog of 0.2 s and what it has said."""
+    """A watchdog with a limit of 0.2 s, and its messages."""
 
     def __init__(self, limit_s: float = 0.2) -> None:
         self.said: list[str] = []
@@ -81,7 +81,7 @@ def test_nothing_is_watched_before_the_first_beat_nor_when_not_wanted(watched: W
 
 
 def test_steps_that_take_long_are_waited_for(watched: Watched) -> None:
-    """The longest step took 0.15 s, so 3 s are waited."""
+    """The longest step took 0.15 s, so the limit is 3 s."""
     watched.dog.beat(0.15)
     watched.dog.beat(0.01)
     time.sleep(0.8)
@@ -190,7 +190,7 @@ def test_a_process_that_was_stopped_has_not_stood_still(tmp_path: Path) -> None:
 def test_a_run_below_the_speed_that_is_asked_for_saves_and_ends(
     small_layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stretch is as short as a step here; what is asked for nobody reaches."""
+    """An interval is as short as a step here; no run reaches the requested speed."""
     monkeypatch.setattr(pace, "STRETCH_S", 0.0)
     layout = root_with("small", tmp_path, small_layout)
     execution = dataclasses.replace(TINY.execution, min_examples_per_s=1e12, checkpoint_every=100)

@@ -1,4 +1,4 @@
-"""Files of weights by their suffix; safetensors and npz are read back as written."""
+"""Weights files by suffix; safetensors and npz are read back as written."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_any_changed_or_cut_file_ends_in_one_error_or_tensors(tmp_path: Path, su
     path = tmp_path / f"weights{suffix}"
     if suffix == ".pt":
         content = PUBLISHED.read_bytes()
-        interesting = 3_000  # the description is in front
+        interesting = 3_000  # the description comes first
     else:
         write_weights_file(path, ARRAYS)
         content = path.read_bytes()

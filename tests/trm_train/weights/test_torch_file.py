@@ -1,4 +1,4 @@
-"""PyTorch state dicts: read as data, and refused where they are more than tensors."""
+"""PyTorch state dicts: read as data, and refused if they contain more than tensors."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ TENSOR, FLOATS, HALVES, DOUBLES, SHORT = (
 
 
 def named(name: str) -> bytes:
-    """The instruction that names code."""
+    """Return the instruction that names code."""
     return b"c" + name.encode() + b"\n"
 
 
 def value(item: Any) -> bytes:
-    """The instructions that push a plain value."""
+    """Return the instructions that push a plain value."""
     return pickle.dumps(item, 2)[2:-1]
 
 
@@ -46,21 +46,21 @@ def tensor(
     strides: tuple[int, ...],
     offset: int = 0,
 ) -> bytes:
-    """The instructions that push a tensor, as torch writes them."""
+    """Return the instructions that push a tensor, as torch writes them."""
     storage = b"(" + value("storage") + named(kind) + value(key) + value("cpu") + value(count) + b"tQ"
     rest = value(offset) + value(shape) + value(strides) + b"\x89" + named("collections\nOrderedDict") + b")R"
     return named(TENSOR) + b"(" + storage + rest + b"tR"
 
 
 def pickled(entries: dict[str, bytes]) -> bytes:
-    """A dict of entries."""
+    """Return the pickle of a dict of entries."""
     items = b"".join(value(name) + content for name, content in entries.items())
     return b"\x80\x02}(" + items + b"u."
 
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Callable[..., Path]:
-    """An archive as `torch.save` writes it."""
+    """Write an archive as `torch.save` does."""
 
     def save(content: bytes, storages: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> Path:
         path = tmp_path / "weights.pt"
@@ -112,7 +112,7 @@ def test_the_attributes_of_an_ordered_dict_are_passed_over(saved: Callable[..., 
 
 
 class Mischief:
-    """Unpickled, it makes a folder."""
+    """Creates a folder when unpickled."""
 
     def __init__(self, place: Path) -> None:
         self.place = place
