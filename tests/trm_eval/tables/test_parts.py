@@ -60,7 +60,7 @@ def test_without_files_it_is_empty_and_has_its_columns() -> None:
 
 
 def test_files_of_one_evaluation_say_which_without_being_read(tmp_path: Path) -> None:
-    """A file of an older version, one of the present version, and one that two evaluations share."""
+    """A file of an older version, one of the present version, and one shared by two evaluations."""
     schema = pa.schema([("evaluation", pa.string()), *SCHEMA])
     old = write(tmp_path / "a-00000.parquet", evaluation=["a"], row=[1])
     new = write(tmp_path / "b-00000.parquet", evaluation=["b"], row=[2], late=[True])

@@ -1,4 +1,4 @@
-"""Selection of the commit to install: one that hosts can fetch, without local changes."""
+"""Selection of the commit to install: hosts must be able to fetch it, and it has no local changes."""
 
 from __future__ import annotations
 
