@@ -108,8 +108,8 @@ INTEGRATION = (
 )
 """Files of the second tier: processes, buckets, hosts, batches, launching, pages, documents and kills.
 
-Of the first tier are all others. A single slow test of such a file has the marker `integration`; a test of minutes has
-the marker `slow` and is of the third tier, wherever it is.
+All other files are in the first tier. A single slow test of such a file has the marker `integration`. A test of minutes
+has the marker `slow` and is in the third tier, in any file.
 """
 
 RACES = (
@@ -141,7 +141,7 @@ RACES = (
     "trm_train/training/test_watchdog",
     "trust/test_scarce",
 )
-"""Files whose tests wait, kill or race; `pytest -m race` runs them. Single tests have the marker themselves."""
+"""Files with tests that wait, kill or race; `pytest -m race` runs them. Single tests have the marker themselves."""
 
 FIRST = (
     "gcs/test_runs",
@@ -152,7 +152,7 @@ FIRST = (
     "trm_train/",
     "determinism/",
 )
-"""Files that take longest begin first, so that no worker is left alone with one at the end."""
+"""The slowest files start first, so that no worker ends with one of them while the others are idle."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

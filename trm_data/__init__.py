@@ -51,7 +51,7 @@ _HOMES = {
 
 
 _MODULES = ("errors",)
-"""Modules that are found without an import of their own."""
+"""Modules available as attributes without an import of their own."""
 
 
 def __getattr__(name: str) -> object:

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from itertools import takewhile
 
 FEW = 6
-"""Names that are few enough to list all of them where none is close."""
+"""Maximum number of known names for which a message lists all of them, if none is close."""
 BEGINNING = 3
-"""Letters from which on the beginning of a name is taken for the name."""
+"""Minimum length of a prefix that counts as an abbreviated name, in characters."""
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:

@@ -28,7 +28,7 @@ COLUMNS = {
 }
 LICENCES = "https://spdx.org/licenses/"
 UNKNOWN = "unknown"
-"""What is said of a licence that no source states."""
+"""Value for a licence that no source states."""
 _TERMS = (
     "arrayShape citeAs column containedIn equivalentProperty extract field fileObject fileProperty fileSet format "
     "includes isArray isLiveDataset jsonPath key md5 parentField path recordSet references regex repeated replace "
@@ -47,7 +47,7 @@ CONTEXT: dict[str, Any] = {
     "sc": "https://schema.org/",
     **{term: f"cr:{term}" for term in _TERMS.split()},
 }
-"""The context of the specification, without which its terms are those of schema.org."""
+"""JSON-LD context of the specification; without it, the terms are those of schema.org."""
 
 
 def write_croissant(manifest: Manifest, sources: Sequence[SourceFile], folder: Path) -> None:

@@ -34,7 +34,7 @@ Form = Literal["npy", "parquet", "hf"]
 CHUNK_ROWS = 8_192
 FILE_ROWS = 1 << 20
 HUB_LICENCES = ("apache-2.0", "mit", "cc0-1.0", "cc-by-4.0", "cc-by-sa-4.0", "bsd-3-clause")
-"""Licences that the Hugging Face hub knows, of those that sources state."""
+"""Licences known to the Hugging Face hub, among those that sources state."""
 SIZES = (
     (1e3, "n<1K"),
     (1e4, "1K<n<10K"),
@@ -43,7 +43,7 @@ SIZES = (
     (1e7, "1M<n<10M"),
     (1e8, "10M<n<100M"),
 )
-"""How the Hugging Face hub calls numbers of rows, by what they are below."""
+"""Size categories of the Hugging Face hub, each with its upper bound in rows."""
 
 
 def export_dataset(

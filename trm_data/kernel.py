@@ -20,7 +20,7 @@ from trm_data.storage.cache import user_cache
 
 PACKAGE = Path(__file__).resolve().parent
 KERNEL_ROOMS = ("encode", "kinds", "seeds", "symmetry")
-"""Packages whose functions and constants kernels of other files use."""
+"""Packages with functions and constants that kernels in other files use."""
 IMPORT = re.compile(rb"^from trm_data\.([a-z_.]+) import", re.M)
 
 UNUSED = ("scipy.linalg", "cffi")

@@ -26,7 +26,7 @@ from trm_data.storage.root import MANIFEST, DatasetFolder, Layout, check_entry
 
 FORMAT_VERSION = 1
 _MOST_CELLS = 2**31 - 1
-"""Arrow's lists of a fixed size have no more."""
+"""Maximum length of Arrow's fixed-size lists."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +48,9 @@ class SplitEntry:
 
     num_groups: int
     num_puzzles: int
-    """Augmentations of all groups, originals included."""
+    """Number of augmentations of all groups, originals included."""
     num_examples: int
-    """Rows that the loader sees; a virtual dataset stores only those of the originals."""
+    """Number of rows that the loader returns; a virtual dataset stores only the rows of the originals."""
     digest: str
     shards: tuple[ShardEntry, ...]
 
@@ -79,7 +79,7 @@ class Manifest:
     vocabulary_size: int
     num_identifiers: int
     identifiers_digest: str
-    """Hash over the names of the identifiers; a checkpoint's embedding table means nothing under another."""
+    """Hash of the identifier names; a checkpoint's embedding table is meaningless under another hash."""
     grid_rows: int
     grid_columns: int
     splits: dict[str, SplitEntry]

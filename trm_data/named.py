@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from trm_data.request import BuildRequest
 
 STUDIES = "trm_data.studies"
-"""Entry-point group of functions that return which dataset each experiment learns from, by name."""
+"""Entry-point group of functions that return the datasets of each experiment, by name."""
 
 _VIRTUAL = "-virtual"
 
@@ -44,9 +44,9 @@ class NamedDataset:
     kind: str
     about: str
     digest: str
-    """Content digest that its rows must have; empty if it is not recorded."""
+    """Required content digest of the rows; empty if none is recorded."""
     aliases: tuple[str, ...] = ()
-    """Names that it had before, or has in the study."""
+    """Former names, and names in the study."""
     options: dict[str, object]
 
     def to_json(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from trm_data.specs import Split
 
 PART_BYTES = 1 << 22
-"""Bytes of cells that a stage holds in memory at a time, about."""
+"""Approximate bytes of cells that a stage holds in memory at a time."""
 
 
 def part_examples(sequence_length: int) -> int:
@@ -236,15 +236,15 @@ class Selection:
     sources: list[SourceFile] = field(default_factory=list[SourceFile])
     rejects: list[Reject] = field(default_factory=list[Reject])
     num_identifiers: int = 1
-    """Rows of the puzzle-embedding table, the blank one (0) included."""
+    """Number of rows of the puzzle-embedding table, including the blank one (0)."""
     identifiers_digest: str = ""
-    """sha256 over what each identifier stands for; empty where there is only the blank one."""
+    """sha256 of the meanings of all identifiers; empty if there is only the blank one."""
     identifier_names: tuple[str, ...] = ()
-    """Name of each identifier, where rows were named elsewhere."""
+    """Name of each identifier, if the source has names for its rows."""
     attachments: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
-    """Files that lie beside the catalog as they came."""
+    """Files that are stored unchanged beside the catalog."""
     warnings: list[str] = field(default_factory=list[str])
-    """What the user should know of this choice of puzzles."""
+    """Warnings to the user about this choice of puzzles."""
 
 
 @dataclass(frozen=True)

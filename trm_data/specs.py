@@ -19,13 +19,13 @@ from typing_extensions import override
 from trm_data.errors import SpecError
 
 BUILDER_VERSION = 1
-"""Raised whenever the same specification would give other rows."""
+"""Raised whenever a change would give other rows for the same specification."""
 
 BLOCK_EXAMPLES = 256
-"""Examples in one ArrayRecord record, at most."""
+"""Maximum number of examples in one ArrayRecord record."""
 
 SUDOKU_EXTREME = "sapientinc/sudoku-extreme"
-"""The dataset repository on the Hugging Face hub that the source `hf` alone means."""
+"""Dataset repository on the Hugging Face hub for the source `hf` without a repository."""
 
 NAME_PATTERN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
 
@@ -53,11 +53,11 @@ class SourceSpec:
     name: str = ""
     """Name of the file or folder, or `repository/file@revision`; empty for `generated`."""
     sha256: str = ""
-    """Digest of the file's bytes as stored, of a folder's files and their names; empty for `generated`."""
+    """Digest of the file's bytes as stored, or of a folder's files and their names; empty for `generated`."""
     columns: str = ""
-    """Columns of a CSV file that have other names, as `question=NAME,answer=NAME`."""
+    """Names of CSV columns that differ from the default, as `question=NAME,answer=NAME`."""
     symbols: str = ""
-    """The characters of the cells, where they are others than usual."""
+    """Characters of the cells, if they differ from the default."""
 
 
 class Origin(Protocol):
@@ -88,9 +88,9 @@ class Options:
     """
 
     hub_repository: ClassVar[str] = ""
-    """The published set on the Hugging Face hub."""
+    """Repository of the published set on the Hugging Face hub."""
     hub_word: ClassVar[str] = "hard"
-    """What a dataset's name says of that set."""
+    """Word for that set in the name of a dataset."""
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Self:
@@ -187,12 +187,12 @@ class Choices:
 
     kind: str
     size: int | None = None
-    """Base puzzles (groups) of the training split; None is all that the source has."""
+    """Base puzzles (groups) of the training split; None: all puzzles of the source."""
     aug: int = 0
     """Augmentations of each training puzzle besides the original."""
     val_size: int = 0
     test_size: int | None = 0
-    """Test puzzles; None is all that the source has."""
+    """Number of test puzzles; None: all puzzles of the source."""
     seed: int = 0
     on_bad_row: OnBadRow = "stop"
     augment: Augment = "stored"

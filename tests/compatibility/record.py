@@ -37,7 +37,7 @@ COMMANDS = (
     "? trm-eval run sudoku_generated",
     "? trm-eval run sudoku_generated --adapt-steps 2",
 )
-"""Commands; those behind a question mark need not be known."""
+"""Commands; a version may lack those with a question mark."""
 
 
 def write_tasks(folder: Path) -> None:

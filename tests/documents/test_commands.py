@@ -47,7 +47,8 @@ SHORT = (
     "--data.global-batch-size 8 --execution.checkpoint-every 3 --execution.validate-every 6 --tracking none"
 )
 FENCES = {"", "sh", "bash", "python", "text", "sql", "json", "toml", "bibtex", "yaml"}
-"""What blocks may be; commands stand in `sh` blocks, or in transcripts after a prompt; `bash` is a whole script."""
+"""Allowed languages of blocks: commands are in `sh` blocks, or in transcripts after a prompt; `bash` is a whole
+script."""
 RUN_NAME = re.compile(r"\b(\w+)-[0-9a-f]{8}-s0\b")
 BIN = Path(sys.executable).parent
 

@@ -14,9 +14,9 @@ from trm_train.cli import main as train
 
 MAINS = {"trm-data": data, "trm-train": train, "trm-eval": evaluate}
 LONGEST = 160
-"""Characters of a help text, without its default."""
+"""Maximum length of a help text without its default, in characters."""
 WORDS = 30
-"""Words of a sentence in the description of a command."""
+"""Maximum length of a sentence in the description of a command, in words."""
 COMMANDS = re.compile(r"^usage: [^{╭]*\{([a-z0-9,\s-]+)\}")
 DEFAULT = re.compile(r"\s*\((?:default|repeatable|required)[^()]*(?:\([^()]*\))?[^()]*\)\.?$")
 

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import unquote
 
 LARGE = ".npz"
-"""Files with this ending go by LFS, as binary ones do on the real hub."""
+"""Files with this suffix use LFS, as binary files do on the real hub."""
 
 
 @dataclass

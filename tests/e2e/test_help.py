@@ -13,7 +13,7 @@ from tests.conftest import run_here
 
 MAINS = {"trm-data": trm_data.cli.main, "trm-train": trm_train.cli.main, "trm-eval": trm_eval.cli.main}
 WITHOUT_EXAMPLE = {"trm-data build", "trm-data catalog", "trm-data list", "trm-eval queries"}
-"""Their usage is an example, or their commands have one."""
+"""Commands without examples: their usage is an example, or their subcommands have examples."""
 
 
 def commands_of(program: str) -> list[str]:

@@ -45,7 +45,7 @@ def maze_bytes(stream: int, count: int) -> bytes:
 
 
 newest = [COMMIT]
-"""The commit that the hub gives to whoever names none."""
+"""The hub's commit for requests that name no commit."""
 
 
 @pytest.fixture

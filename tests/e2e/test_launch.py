@@ -29,7 +29,7 @@ here="$(cd "$(dirname "$0")/../.." && pwd)"
 echo "trm-train of $here"
 PYTHONPATH="$here" JAX_PLATFORMS=cpu exec {sys.executable} -W ignore -c "{TRAIN}" "$@"
 """
-"""The command of a host: the code of the commit that it has installed."""
+"""The command of a host, which runs the code of its installed commit."""
 OPTIONS = ["--total-steps", "160", "--execution.checkpoint-every", "20", "--execution.log-every", "5"]
 
 

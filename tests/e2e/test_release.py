@@ -21,7 +21,7 @@ EXTRAS = {
     "cuda": (),
     "tpu": (),
 }
-"""What each brings, by the names under which it is imported; of those that are large nothing is installed."""
+"""Import names of each extra's packages; empty for large extras, which are not installed."""
 OFFLINE = (
     "Failed to establish a new connection",
     "Temporary failure in name resolution",

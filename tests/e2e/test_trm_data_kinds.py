@@ -18,7 +18,7 @@ from trm_data.kernel import PACKAGE, kernel_digest
 
 TRM_DATA = Path(sys.executable).with_name("trm-data")
 HEARD = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
-"""Runs a command that hears Ctrl-C, also where whoever runs the tests does not."""
+"""Runs a command that receives Ctrl-C, even if the process that runs the tests ignores it."""
 SLOW_BUILD = (str(TRM_DATA), "build", "sudoku", "--size", "400", "--difficulty", "extreme")
 MAZE = (
     "build",

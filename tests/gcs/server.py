@@ -76,32 +76,32 @@ class Faults:
     """Faults of the next requests. Each fault decrements its count; 0 means never."""
 
     unavailable: int = 0
-    """Requests answered 503."""
+    """Number of requests answered with 503."""
     unavailable_share: float = 0.0
-    """Share of all requests, drawn at random, that is answered 503."""
+    """Share of all requests answered with 503, drawn at random."""
     unavailable_until: float = 0.0
-    """By the monotonic clock (s): all requests before are answered 503."""
+    """Time on the monotonic clock (s) before which all requests are answered with 503."""
     hangs_until: float = 0.0
-    """By the monotonic clock (s): requests before are not answered until then."""
+    """Time on the monotonic clock (s) before which requests are not answered."""
     denied: int = 0
-    """Requests answered 403."""
+    """Number of requests answered with 403."""
     denied_deletes: int = 0
-    """Requests to delete an object answered 403."""
+    """Number of requests to delete an object answered with 403."""
     cut_downloads: int = 0
-    """Reads of an object's bytes whose connection is reset in the middle."""
+    """Number of reads of an object's bytes whose connection is reset in the middle."""
     shortened_downloads: int = 0
-    """Reads of an object's bytes that something on the way answers with half of them, as if that were all."""
+    """Number of reads of an object's bytes to which a proxy returns only half of the bytes, as a complete response."""
     flipped_downloads: int = 0
-    """Reads of an object's bytes in which a bit is another one when they arrive."""
+    """Number of reads of an object's bytes that arrive with one flipped bit."""
     cut_uploads: int = 0
-    """Requests with an object's bytes whose connection is reset before all of them are read."""
+    """Number of requests with an object's bytes whose connection is reset before all bytes are read."""
     lost_answers: int = 0
-    """Writes that are done, but whose answer is a reset connection."""
+    """Number of writes that succeed, but whose connection is reset instead of a response."""
     slow: int = 0
-    """Requests whose first byte comes `slow_s` late."""
+    """Number of requests whose first byte is `slow_s` late."""
     slow_s: float = 0.0
     answers: list[tuple[int, bytes]] = field(default_factory=list)
-    """Answers, status and body, that requests get in the place of the right ones, in this order."""
+    """Responses (status and body) that replace the correct ones, in this order."""
 
 
 class GcsServer:

@@ -31,7 +31,7 @@ WHAT = {
     "guided inputs": "Inputs of the same readers that coverage guides (atheris)",
     "failing bucket": "A bucket that fails a twentieth of its requests: 503, resets, lost, cut and changed answers",
 }
-"""What each part of the harness does, in the order of the page."""
+"""Description of each part of the harness, in the order of the page."""
 
 
 def record(part: str, figures: Mapping[str, object]) -> None:

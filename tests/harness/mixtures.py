@@ -32,7 +32,7 @@ MIXED = RunConfig(
     total_steps=12,
     execution=ExecutionConfig(validate_every=6, checkpoint_every=4, log_every=5),
 )
-"""Sudoku has 36 cells and 8 tokens, mazes 25 and 6: of the mixture 36 and 13, the mazes from token 8 on."""
+"""Sudoku has 36 cells and 8 tokens, mazes 25 and 6. The mixture has 36 and 13, with the mazes from token 8 on."""
 EXPERIMENT = Experiment("mixed", "testing", lambda _: MIXED)
 
 

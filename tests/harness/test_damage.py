@@ -244,7 +244,7 @@ def record_subject(layout: Layout, run: Evaluated) -> Subject:
 
 CASES = int(os.environ.get("TRM_DAMAGE_CASES", "10000"))
 SHARES = {"dataset": 0.4, "index": 0.05, "tables": 0.3, "checkpoints": 0.2, "record": 0.05}
-"""Of all cases, how many are of which subject."""
+"""Share of each subject among all cases."""
 
 
 @pytest.mark.filterwarnings(

@@ -40,9 +40,9 @@ CHANCES = {
     "shortened_downloads": 0.02,
     "flipped_downloads": 0.02,
 }
-"""Of each fault, where it can happen: together about a twentieth of the requests."""
+"""Probability of each fault where it can occur; together about 1 in 20 requests fail."""
 LONG_S = int(os.environ.get("TRM_BUCKET_S", "3600"))
-"""Duration of the test."""
+"""Duration of the test, in seconds."""
 QUERY = "SELECT * FROM predictions ORDER BY row"
 
 

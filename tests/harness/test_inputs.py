@@ -81,7 +81,7 @@ TOKENS += (
 
 INPUTS = int(os.environ.get("TRM_INPUTS", "1000000"))
 GUIDED = 20_000
-"""Inputs for each reader that coverage guides."""
+"""Number of inputs per reader that are chosen by coverage."""
 
 
 @dataclass(frozen=True)
@@ -287,7 +287,7 @@ def _first_record(shard: Path) -> bytes:
 
 EXPECTED = (DataError, TrainError, EvalError)
 METRICS_EXPECTED = (*EXPECTED, pa.ArrowException, UnicodeDecodeError, KeyError, OSError)
-"""Whoever reads a metric part has compared its digest, and takes these for damage."""
+"""Readers of a metric part have compared its digest, and report these exceptions as damage."""
 
 
 @pytest.mark.filterwarnings("ignore")  # from numpy and zipfile, about damaged content

@@ -112,8 +112,8 @@ def kill_after(
 
 
 MORE = 10
-"""Kills that may come on top of those asked for, where a machine was faster than when it was measured and too few of
-them found a process at work."""
+"""Maximum number of extra kills, for a machine that is faster than when it was measured, so that too few kills hit a
+running process."""
 
 
 def whole_checkpoints(root: Path) -> int:

@@ -11,7 +11,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
 
 LIMIT_S = 240.0
-"""A process that takes longer is killed, and the test fails."""
+"""Timeout of a process in seconds; on expiry it is killed, and the test fails."""
 RUN = [
     *("run", "quickstart", "--data.dataset", "small", "--data.global-batch-size", "8", "--tracking", "none"),
     *("--model.hidden-size", "16", "--model.num-heads", "2", "--model.num-layers", "1"),
@@ -27,10 +27,10 @@ RUN = [
     ),
     *("--optim.puzzle-emb-lr", "1e-4"),
 ]
-"""A tiny run; total steps and intervals are to be added."""
+"""Options of a tiny run; tests add total steps and intervals."""
 TRAIN = "import sys; from trm_train.cli import main; main(sys.argv[1:])"
 EXAMPLES = 32
-"""Rows of each process in a batch of an evaluation: fewer than otherwise, so that there are several batches."""
+"""Rows per process in a batch of an evaluation, fewer than by default, so that there are several batches."""
 EVALUATE = (
     f"import sys; from trm_train.training import validate; validate.BATCH_EXAMPLES = {EXAMPLES}; "
     "from trm_eval.cli import main; main(sys.argv[1:])"

@@ -164,9 +164,9 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
   return failed;
 }
 """
-"""A machine whose clock is wrong: whoever asks the system for the time is told another one.
+"""C library that simulates a wrong clock: the system time is shifted.
 
-Only ever an earlier one: the kernel compares deadlines with its own clock, and would keep later ones for an hour.
+The time is only shifted back: the kernel compares deadlines with its own clock, and would wait an hour for later ones.
 """
 
 

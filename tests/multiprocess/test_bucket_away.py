@@ -22,7 +22,7 @@ from trm_train.runs.status import read_status
 
 ENDLESS = ["--execution.checkpoint-every", "20", "--execution.validate-every", "0", "--total-steps", "100000"]
 SOON = {"TRM_BUCKET_PATIENCE_S": "5"}
-"""Retry limit of requests here; users have `gcs.PATIENCE_S`."""
+"""Retry deadline of requests in these tests; the default is `gcs.PATIENCE_S`."""
 
 
 class Machines:

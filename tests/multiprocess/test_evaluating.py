@@ -48,9 +48,9 @@ from trm_train.runs.record import list_runs, read_record
 from trm_train.state import abstract_weights
 
 MEASURED = ("seconds", "compile_seconds", "created_at")
-"""Columns of `evals` that say how long it took, and when."""
+"""Columns of `evals` that contain durations and times."""
 TRAIN = ["--split", "train"]
-"""360 rows: several batches, of which the last leaves some processes with padding alone."""
+"""360 rows: several batches; in the last one, some processes have only padding."""
 
 
 @pytest.fixture(scope="module")
@@ -257,7 +257,7 @@ def test_a_process_that_does_not_find_the_run_ends_all(trained: Layout, tmp_path
 
 
 LONG = [*TRAIN, "--checkpoint", "all", "--steps", "20"]
-"""Two evaluations of seconds each, almost all of it inside of programs of jax."""
+"""Two evaluations of some seconds each, almost entirely inside jax programs."""
 
 
 @contextmanager

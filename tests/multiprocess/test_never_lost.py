@@ -95,7 +95,7 @@ def test_processes_share_nothing_but_a_bucket(
 
 ENDLESS = ["--execution.checkpoint-every", "5", "--execution.validate-every", "0", "--total-steps", "100000"]
 SOON = ["--join-s", "20"]
-"""How long the others wait for a process that was killed before it joined."""
+"""How long the other processes wait for a process that was killed before it joined."""
 
 
 @pytest.mark.slow

@@ -19,10 +19,10 @@ from trm_train.checkpoint.manager import saved_steps
 from trm_train.runs.record import list_runs
 
 MANY_CYCLES = ["--model.hidden-size", "64", "--model.num-layers", "8", "--model.l-cycles", "12"]
-"""A step that takes half a minute to compile."""
+"""Options of a step that takes half a minute to compile."""
 COMPILES = "jaxpr to MLIR module conversion jit(train_steps)"
 AT_ONCE_S = 15.0
-"""Three seconds in which the command could end by itself, and time for a machine that is busy."""
+"""Three seconds for the command to end by itself, and a margin for a busy machine."""
 
 
 class Heard:

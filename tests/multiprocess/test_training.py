@@ -19,7 +19,7 @@ from trm_train.runs.record import list_runs
 from trm_train.runs.status import read_heartbeats, read_status
 
 FIRST_STEP, LATER_STEPS = 1e-6, 1e-4
-"""Relative differences of the loss that rounding explains, at the first step and over 20, at a rate of 1e-4."""
+"""Maximum relative differences of the loss due to rounding, at the first step and over 20, at a rate of 1e-4."""
 SIX = ["--total-steps", "6", "--execution.validate-every", "6", "--execution.checkpoint-every", "3"]
 TWENTY = ["--total-steps", "20", "--execution.validate-every", "10", "--execution.checkpoint-every", "10"]
 

@@ -41,9 +41,9 @@ from trm_train.step.train import make_train_step
 
 IGNORE_LABEL = -100
 STRAY_ELEMENTS = 10
-"""Elements beyond the bound accepted in a parameter set: sign-like updates flip on rounding."""
+"""Maximum number of elements of a parameter set beyond the bound: sign-like updates flip on rounding."""
 ROUNDING = 1e-4
-"""Gradients below this share of their parameter's root mean square have a sign that rounding decides."""
+"""Share of a parameter's root-mean-square gradient below which rounding determines a gradient's sign."""
 TRAIN_METRICS = ("count", "accuracy", "exact_accuracy", "q_halt_accuracy", "steps", "lm_loss", "q_halt_loss")
 EXACT_METRICS = ("count", "exact_accuracy", "q_halt_accuracy", "steps")
 ROW_KEYS = ("inputs", "labels", "puzzle_identifiers")
@@ -148,7 +148,7 @@ FIELDS = {
 }
 """Options of each architecture, and the published keys of their values."""
 STATES = {"trm": ("z_H", "z_L"), "single_z": ("z_L",), "hrm": ("z_H", "z_L"), "transformer": ("z_H",)}
-"""States of each architecture in the carry; ours have the same names in lower case."""
+"""States of each architecture in the carry; our names are the same in lower case."""
 
 
 def load_model(theirs: Mapping[str, Any]) -> tuple[BlocksConfig, InputSpec]:

@@ -25,7 +25,7 @@ from trm_eval.arc import Grid, VoteCounter, attempts, grid_of, pass_at_k, right_
 
 PASS = re.compile(r"(?:.*/)?pass@(\d+)")
 TOLERANCE = 1e-9
-"""Of pass@K, which both sides compute in float64."""
+"""Tolerance of pass@K, which both sides compute in float64."""
 
 
 class UnsupportedFixtureError(Exception):

@@ -27,7 +27,7 @@ from trm_train.step.evaluate import make_eval_step
 from trm_train.training.published import padded, read_published
 
 BOUND = 1e-4
-"""Of the largest absolute deviation."""
+"""Bound of the largest absolute deviation."""
 
 
 def check_weights(file: str, expected: str) -> Iterator[Row]:

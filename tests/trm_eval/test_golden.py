@@ -21,7 +21,7 @@ from trm_train.runs.record import find_run
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "format_1_root.tar.xz"
 GOLDEN = {1: ("0932676916ac2553", [11, 8, 14, 8, 12, 14])}
-"""By evaluation version: digest of the predicted tokens, and wrong cells of each of the six test puzzles."""
+"""By evaluation version: digest of the predicted tokens, and number of wrong cells in each of the six test puzzles."""
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from trm_eval.rollout.rows import Inferred
 from trm_eval.tables.schema import EVALS, NOTIONS, PREDICTIONS
 
 RATINGS = np.array([0.0, 2.5, *[np.nan] * 10], np.float32)
-"""Of the twelve groups of the test split."""
+"""Ratings of the twelve groups of the test split."""
 
 
 def batch(evaluated: Evaluated, first: int, count: int, *, wrong: int = 0) -> Inferred:

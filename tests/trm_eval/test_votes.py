@@ -38,7 +38,7 @@ from trm_train.runs.record import RunRecord, list_runs, read_record
 
 AUG = 5
 PASS_AT = (1, 2, 5, 10, 100, 1000)
-"""As `catalogs/results.sql` has them."""
+"""Values of K in `catalogs/results.sql`."""
 CONFIG = dataclasses.replace(
     TINY,
     data=dataclasses.replace(TINY.data, dataset="arc", global_batch_size=4),

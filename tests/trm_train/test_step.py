@@ -56,7 +56,7 @@ def prepare(config: RunConfig) -> tuple[Any, TrainState, Any]:
 
 
 prepare_once = functools.cache(prepare)
-"""Most tests train the same: it is traced for the first of them. The step donates nothing, so that states stay."""
+"""Traced once, because most tests train the same configuration. The step donates nothing, so states remain valid."""
 
 
 def train(

@@ -10,7 +10,7 @@ import duckdb
 WRITING = "WITH x AS (COPY (SELECT 1) TO ''PLACE'' (USE_TMP_FILE false)) FROM x"
 _SERIALIZED = duckdb.execute(f"SELECT json_serialize_sql('{WRITING}')").fetchall()[0][0]
 SERIALIZED = _SERIALIZED.replace("{", "{{").replace("}", "}}").replace("PLACE", "{}")
-"""A statement that writes, as DuckDB's own JSON of it."""
+"""A statement that writes, in DuckDB's JSON form."""
 
 WRITES = (
     "COPY (SELECT 1) TO '{}'",
@@ -49,7 +49,7 @@ WRITES = (
     "SELECT * FROM query(CASE WHEN random() < 0.5 THEN 'SELECT 1' ELSE "
     f"'SELECT * FROM json_execute_serialized_sql(''{SERIALIZED}'')' END)",
 )
-"""Statements that would write to a path, or have one written to."""
+"""Statements that write to a path, or let DuckDB write to it."""
 
 READS = (
     "SELECT * FROM read_csv('{}')",
@@ -68,7 +68,7 @@ READS = (
     "SUMMARIZE FROM read_csv('{}')",
     "DESCRIBE FROM read_csv('{}')",
 )
-"""Queries that would read a file of the machine."""
+"""Queries that read a file of the machine."""
 
 STATEMENTS = (
     "DELETE FROM puzzles",
@@ -165,7 +165,7 @@ STATEMENTS = (
     "\udcff",
     "\x00",
 )
-"""Statements that would change what is there, or how it is looked after, and texts that are no query."""
+"""Statements that change data or settings, and texts that are not a query."""
 
 
 def attacks(root: Path, outside: Path) -> Iterator[str]:

@@ -284,7 +284,7 @@ def test_names_of_sources_stay_text(layout: Layout, name: str) -> None:
 
 
 MOUNT = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && shift 0 && exec "$@"'
-"""Runs a command in a world of its own, in which a folder cannot be written, not even by root."""
+"""Runs a command in a mount namespace in which a folder is read-only, even for root."""
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ RUN = (
     "--execution.checkpoint-every 5 --execution.validate-every 0 --execution.log-every 100 --total-steps"
 )
 SMALL = 'mount -t tmpfs -o size=4m tmpfs "$0" && cp -r "$0"/../datasets "$0" && exec "$@"'
-"""Runs a command in a world of its own, in which a folder is a small disk."""
+"""Runs a command in a mount namespace in which a folder is a small disk."""
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ FULL = (
     'mount -t tmpfs -o size="$1" tmpfs "$0" && cp -r "$0"/../whole/. "$0" && { dd if=/dev/zero of="$0"/filler bs=4k '
     '|| true; } 2>/dev/null && export TMPDIR="$0" && shift && exec "$@"'
 )
-"""Runs a command in a world of its own, in which a folder is a copy of `whole` on a disk that is full."""
+"""Runs a command in a mount namespace in which a folder is a copy of `whole` on a full disk."""
 
 
 @pytest.mark.parametrize(

@@ -21,15 +21,15 @@ from trm_data.specs import SourceSpec
 from trm_data.storage.root import Layout
 
 READ_BYTES = 20_000_000
-"""Files up to this size are read to the end; some seconds for a text of a hundred thousand puzzles."""
+"""Maximum size of files that are read completely; a text of 100,000 puzzles takes some seconds."""
 TAKEN_PER_S = 120_000
-"""Puzzles a second that one process alone takes from candidates to groups."""
+"""Rate of the serial step from candidates to groups, which runs in one process (puzzles/s)."""
 SPLIT_BYTES = 100_000
-"""What the smallest split takes on disk: ArrayRecord writes 64 KiB at a time."""
+"""Size of the smallest split on disk: ArrayRecord writes 64 KiB at a time."""
 COMPILE_S = 30.0
-"""Time to compile kernels at the first build of a kind on a machine."""
+"""Time to compile kernels at the first build of a kind on a machine, in seconds."""
 START_S = 1.5
-"""Seconds until the workers are ready."""
+"""Time until the workers are ready, in seconds."""
 
 
 @dataclass(frozen=True)

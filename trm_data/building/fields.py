@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from trm_data.named import NamedDataset
 
 OF_NAMED = ("source", "test_source", "augment", "engine", "workers", "quiet")
-"""Options that a named dataset leaves open."""
+"""Options that a user may set for a named dataset."""
 ONLY_TYPED = ("dry_run", "json")
-"""Options that say what a command prints."""
+"""Options of the command only, which print something instead of or besides the build."""
 
 
 def build_dataset(kind: str, /, *, root: Root | None = None, **options: object) -> Dataset:

@@ -27,7 +27,7 @@ from trm_data.storage.store import Lease
 ShardsOf = dict[str, list[tuple[ShardJob, WrittenShard]]]
 """The shards of each split, in order."""
 BLANK_IDENTIFIERS = hashlib.sha256(canonical_json(["<blank>"])).hexdigest()
-"""Digest of the identifiers of a dataset whose puzzles all share the blank one."""
+"""Digest of the identifiers of a dataset in which all puzzles share the blank identifier."""
 
 
 def finish_build(

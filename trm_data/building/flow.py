@@ -41,11 +41,11 @@ class BuildResult:
 
     manifest: Manifest
     folder: Path
-    """Where its files were written; of a root on a bucket, nothing is left there."""
+    """Folder in which the files were written; for a root on a bucket, the build leaves no files there."""
     place: str
-    """Where the dataset is, as a person knows it."""
+    """Location of the dataset, for messages."""
     unchanged: bool = False
-    """The dataset was already there, whole, for this specification."""
+    """Whether a complete dataset for this specification existed already."""
     shards_written: int = 0
     shards_kept: int = 0
     rejects: int = 0

@@ -26,7 +26,7 @@ class Recorded:
     name: str
     content_digest: str
     source: str
-    """As the specification names it: a file, or REPOSITORY/FILE@COMMIT."""
+    """Source as named in the specification: a file, or REPOSITORY/FILE@COMMIT."""
 
     @property
     def hub_source(self) -> str | None:

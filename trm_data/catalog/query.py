@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 QUERIES = "SELECT, FROM, WITH, DESCRIBE, SHOW, SUMMARIZE, PIVOT, EXPLAIN"
 
 RUN_TEXTS = ("query", "json_execute_serialized_sql")
-"""Table functions that run a text as a query."""
+"""Table functions that execute a text as a query."""
 
 # fmt: off
 READING = frozenset((
@@ -153,9 +153,9 @@ class QueryResult:
     columns: list[str]
     rows: list[tuple[Any, ...]]
     problems: tuple[str, ...] = ()
-    """A line for each thing that could not be read and was left out."""
+    """One line for each unreadable item that was left out."""
     table: pa.Table | None = None
-    """The same with its types, where that was asked for; `rows` is empty then."""
+    """The result with Arrow types, if requested; `rows` is then empty."""
 
 
 def query_catalog(layout: Layout, sql: str, *, as_table: bool = False) -> QueryResult:

@@ -33,7 +33,7 @@ _OWN_COLUMNS = frozenset(
     )
 )
 _LISTED = ["split", "group_index", "augmentation", "k"]
-"""The columns of the table `augmentations` that say which are stored."""
+"""Columns of the table `augmentations` that identify the stored augmentations."""
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 CATALOG_FOLDER = "catalog"
 TABLES_AT_A_TIME = 2
 INDEX_MEMORY = "512MB"
-"""What DuckDB may hold of the index that it writes: without a limit it holds more the more puzzles there are."""
+"""DuckDB's memory limit for writing the index; without a limit, memory grows with the number of puzzles."""
 
 
 def write_catalog_files(folder: Path, tables: Mapping[str, Callable[[], pa.Table]]) -> list[FileEntry]:

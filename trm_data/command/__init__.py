@@ -25,7 +25,7 @@ from trm_data.command.signals import hear_signals, nothing_unheard
 from trm_data.errors import OF_SPACE, Note
 
 LONGEST_ERROR = 10_000
-"""Characters of an error that are shown: names in files of others can have any length."""
+"""Maximum length of a printed error, in characters; names in files from others can have any length."""
 
 
 class Exit(IntEnum):
@@ -35,17 +35,17 @@ class Exit(IntEnum):
     FOUND = 1
     """A check found something wrong."""
     ERROR = 2
-    """Bad input, or anything else that a user can act on."""
+    """Bad input, or another error that a user can act on."""
     NOT_FINITE = 3
     """Training stopped because its loss is not finite."""
     BUCKET = 4
-    """A bucket cannot be reached, or refuses."""
+    """A bucket is unreachable or denies access."""
     STALLED = 5
-    """Training stood still, was slower than the user asks for, or another of the processes died."""
+    """Training made no progress, was slower than the requested minimum, or another process died."""
     INTERRUPTED = 130
     """Ctrl-C; the same command resumes the work."""
     BROKEN_PIPE = 141
-    """Whoever read the output closed it."""
+    """The reader of the output closed it."""
     TERMINATED = 143
     """SIGTERM; the same command resumes the work."""
 
@@ -63,12 +63,12 @@ Json = Annotated[bool, arg(help="Print JSON for machines.")]
 
 Wide = Annotated[bool, arg(help="Print all columns and rows on a terminal, however long the lines.")]
 WIDE_SHOWS = "; --wide shows all"
-"""How to see what a terminal has no room for, for a command with that option."""
+"""Hint for tables that do not fit the terminal, for commands with that option."""
 
 SkipDamaged = Annotated[bool, arg(help="Skip damaged files, with exit code 0; skipped files are named.")]
 
 PARSING = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes, tyro.conf.FlagCreatePairsOff)
-"""Options without the names of the dataclasses they are in; a flag has no negative twin."""
+"""Option names have no prefix from their dataclass; flags have no negative form."""
 
 
 def emit(result: object, said: str | Iterable[str] | Callable[[], object], *, as_json: bool) -> None:

@@ -23,13 +23,13 @@ from types import FrameType
 from typing import Any, NoReturn
 
 IMPORTING_S = 5.0
-"""How long a signal waits for an import (s): interrupting the start of a C library may crash the process."""
+"""Maximum delay of a signal during an import (s): interrupting a starting C library may crash the process."""
 AGAIN_S = 0.05
-"""Time until it is sent again."""
+"""Delay before a postponed signal is sent again (s)."""
 GRACE_S = 3.0
-"""Time that a command has to end by itself."""
+"""Time for a command to end by itself (s)."""
 HEARD_S = 0.2
-"""Time that the thread has to hear of a signal that has ended the command."""
+"""Time for the thread to receive a signal that has ended the command (s)."""
 SHOW_CURSOR = b"\x1b[?25h\r\n"
 WORDS = {
     signal.SIGINT: "interrupted; partial files do not count; the same command resumes",

@@ -17,13 +17,13 @@ class Summary:
     name: str
     kind: str
     splits: dict[str, int]
-    """Examples of each split."""
+    """Number of examples in each split."""
     size_bytes: int
     digest: str
     kind_label: str = ""
-    """The kind as a list calls it: of imported rows whose rules they follow."""
+    """Kind as shown in lists; for imported rows, the kind whose rules they follow."""
     problem: str = ""
-    """Why the manifest cannot be read; the other fields are empty then."""
+    """Reason why the manifest cannot be read; the other fields are then empty."""
 
 
 def list_datasets(root: Root | None = None) -> list[Summary]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 FEW = 10_000
-"""Texts that are put together here; pyarrow is faster at more, and they take longer than its import of pandas."""
+"""Maximum number of texts converted here; for more, pyarrow is faster, even with its import of pandas."""
 
 
 def numbers_column(values: NDArray[Any]) -> pa.Array:

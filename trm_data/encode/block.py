@@ -152,7 +152,7 @@ class BlockDecoder:
 
 
 _END_OF_STREAM = bytes.fromhex("ffffffff00000000")
-"""What ends an Arrow stream: a continuation marker and the length 0."""
+"""End marker of an Arrow stream: a continuation marker and the length 0."""
 
 
 def _sample_block(sequence_length: int, value: int) -> Rows:

@@ -6,7 +6,7 @@ Source: the TRM paper and its published code.
 from __future__ import annotations
 
 PAD = 0
-"""Fills what is no cell; ignored wherever it is a label."""
+"""Padding at positions without a cell; ignored as a label."""
 
 SUDOKU_BLANK = 1
 """A blank cell. A digit d is the token d + 1, so a cell value v is the token v + 1."""
@@ -18,14 +18,14 @@ def sudoku_vocabulary_size(side: int) -> int:
 
 
 MAZE_WALL = 1
-"""A cell that cannot be entered, `#`."""
+"""A cell that cannot be entered: `#`."""
 MAZE_FREE = 2
-"""A cell that can, a space."""
+"""A cell that can be entered: a space."""
 MAZE_START = 3
-"""Where the path starts, `S`."""
+"""Start of the path: `S`."""
 MAZE_GOAL = 4
-"""Where it ends, `G`."""
+"""End of the path: `G`."""
 MAZE_PATH = 5
-"""A free cell on the path, `o`; only in labels."""
+"""A free cell on the path: `o`; only in labels."""
 MAZE_VOCABULARY_SIZE = 6
 """PAD and the five tokens of a maze."""

@@ -17,7 +17,7 @@ class Engine(Protocol):
     """Processes or machines that run tasks."""
 
     workers: int
-    """Tasks that run at a time."""
+    """Number of tasks that run at a time."""
 
     def run(
         self,

@@ -39,7 +39,7 @@ IMPORTED_BY_WORKERS = (
     "numba",
     "pyarrow",
 )
-"""By their server, before it forks them."""
+"""Modules that the server process imports before it forks workers."""
 SERVER_ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",  # numpy would start threads
     "JE_ARROW_MALLOC_CONF": "background_thread:false",  # pyarrow would start one
@@ -47,10 +47,10 @@ SERVER_ENVIRONMENT = {
 }
 
 LOOK_S = 5.0
-"""Between two looks at whether workers do something."""
+"""Interval between two checks whether the workers make progress, in seconds."""
 STILL_LOOKS = 36
-"""Looks at which they did nothing, one after the other, before they are ended; more where a bucket is waited for longer
-than usual (`TRM_BUCKET_PATIENCE_S`)."""
+"""Consecutive checks without progress before the workers are killed; more if `TRM_BUCKET_PATIENCE_S` is above its
+default."""
 
 _starting = threading.Lock()
 

@@ -14,9 +14,9 @@ import signal
 from types import FrameType
 
 MODULES = "TRM_PRELOAD"
-"""Environment variable: what to import, with commas between."""
+"""Environment variable: names of the modules to import, separated by commas."""
 PARENT = "TRM_PRELOAD_FOR"
-"""Environment variable: the process that started the server, which may be gone before the server is up."""
+"""Environment variable: ID of the process that started the server, which may end before the server is ready."""
 LOOK_S = 0.2
 
 

@@ -17,9 +17,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 RETRIES = 10
-"""Times a task is run again because its node was lost."""
+"""Maximum number of retries of a task whose node was lost."""
 IN_FLIGHT = 4
-"""Submitted tasks for each task that can run."""
+"""Number of submitted tasks for each task that can run."""
 
 
 class RayEngine:

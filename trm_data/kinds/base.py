@@ -152,21 +152,22 @@ class Kind(ABC):
 
     name: str
     about: str = ""
-    """What the puzzles are, in a sentence for the dataset's card; empty if the name says enough."""
+    """One-sentence description of the puzzles for the dataset's card; empty if the name says enough."""
     citation: str = ""
-    """What to cite where they are not generated; empty if there is nothing."""
+    """Citation for puzzles that are not generated; empty if there is none."""
     derives_rows: bool = True
-    """Whether rows are made from base puzzles, so that `verify` can make them again."""
+    """Whether rows are derived from base puzzles, so that `verify` can derive them again."""
     splits_may_share_rows: bool = False
-    """Whether equal rows in two splits are known of the published sets, so that `verify` only notes them."""
+    """Whether splits of the published sets are known to share rows; `verify` then reports them only as notes."""
     voted: bool = False
-    """Whether the augmentations of a test input vote on its answer (`trm_eval.votes`); its rows are like ARC's then."""
+    """Whether the augmentations of a test input vote on its answer (`trm_eval.votes`); rows are then like those of
+    ARC."""
     stored_share: float = 0.54
-    """Bytes on disk for each byte of cells, for estimates."""
+    """Bytes on disk per byte of cells, for estimates."""
     cell_bytes_per_s: float = 70e6
-    """Bytes of cells that a core writes in a second, for estimates."""
+    """Bytes of cells that a core writes per second, for estimates."""
     generated_per_s: float = 1000.0
-    """Puzzles that a core generates in a second, for estimates."""
+    """Puzzles that a core generates per second, for estimates."""
 
     @abstractmethod
     def check_spec(self, spec: DatasetSpec) -> None:

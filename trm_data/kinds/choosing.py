@@ -41,20 +41,20 @@ CHOOSING_ORDER: tuple[Split, ...] = ("test", "validation", "train")
 SIZE_OPTIONS: dict[Split, str] = {"train": "--size", "validation": "--val-size", "test": "--test-size"}
 STREAMS: dict[Split, int] = {"train": 0, "validation": 1, "test": 2}
 FEW_ROWS = 20_000
-"""Python sorts up to this many rows in less time than the kernel takes to load."""
+"""Maximum number of rows that Python sorts in less time than the kernel takes to load."""
 
 
 ROW_BITS = 48
-"""Of a holder's number; above them is which stream its row is of."""
+"""Number of low bits of a holder's number that hold its row; the higher bits hold its stream."""
 
 
 LEAST_ASKED, MOST_ASKED = 64, 4_096
-"""Candidates that a choice asks a generator for at a time."""
+"""Minimum and maximum number of candidates requested from a generator at a time."""
 MISSES_ALLOWED = 20_000
-"""Generated puzzles in a row that may be unusable before a build gives up; ten times as many where only some are
+"""Consecutive unusable puzzles from a generator before a build fails; ten times as many if only some puzzles are
 wanted."""
 MOST_REASONS = 5
-"""Of rejected rows that a failing build names."""
+"""Maximum number of rejection reasons in the error of a failed build."""
 _TASK = re.compile(r"^(line \d+, )?task [^\s,:]+[,:] ")
 _NUMBERS = re.compile(r"\S+:\d+|\d[\d,]*")
 
@@ -94,7 +94,7 @@ def said_of_rejects(rejects: Sequence[Reject], noun: str = "row") -> str:
 
 Checked = tuple[Candidates, list[Reject]]
 MakeGroups = Callable[[Split, Candidates], Groups]
-"""Groups of the chosen puzzles of a split."""
+"""Makes the groups of a split from its chosen puzzles."""
 
 
 R = TypeVar("R", bound=SourceRows)
@@ -104,11 +104,11 @@ class Stream(Protocol):
     """A sequence of candidates."""
 
     name: str
-    """What the catalog says they come from."""
+    """Name of the source in the catalog."""
     shown: str
-    """What messages say."""
+    """Name of the source in messages."""
     ends: bool
-    """Whether it runs out, so that it is never asked for more than is wanted."""
+    """Whether the stream is finite; a finite stream is asked for no more candidates than are wanted."""
 
     @property
     def left(self) -> int | None:

@@ -29,9 +29,9 @@ from trm_data.specs import DatasetSpec, OwnOptions, Split
 from trm_data.symmetry.base import Augmenter, Made, keyed_elements
 
 GENERATE_OWN = 1 << 32
-"""Purpose of the draws of other packages' generators, far above those of `seeds.Purpose`."""
+"""Purpose of the random draws in generators of other packages, far above the values of `seeds.Purpose`."""
 MOST_LOOKED_AT = 64
-"""Symmetries whose images are all made to find the smallest."""
+"""Maximum number of symmetries for which all images are made to find the smallest."""
 
 
 class OwnKind(Kind):

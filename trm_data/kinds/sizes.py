@@ -6,9 +6,9 @@ from trm_data.errors import SpecError
 from trm_data.specs import DatasetSpec
 
 MOST_PUZZLES = 5_000_000
-"""Base puzzles of a dataset: choosing them holds 4.4 GB (9x9, measured; docs/scale.md)."""
+"""Maximum number of base puzzles of a dataset: choosing them takes 4.4 GB of memory (9x9, measured; docs/scale.md)."""
 BRIEF_ROWS = 50_000
-"""Rows that are made in about the time that workers take to start."""
+"""Number of rows that are made in about the time that workers take to start."""
 
 
 def is_brief(spec: DatasetSpec, left: int | None) -> bool:

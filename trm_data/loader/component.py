@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # help imports this module
     from trm_data.manifest import Manifest
 
 MOST_TOKENS = 256
-"""Rows are bytes."""
+"""Maximum vocabulary size, because each cell is one byte."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from trm_data.storage.root import Root, resolve_root
 
 RESIDENT_BUDGET_BYTES = 1_000_000_000
 READ_AT_ONCE = 1024
-"""Rows that are read for a walk over all of them."""
+"""Number of rows that an iteration reads at a time."""
 Row = dict[str, Any]
 """`inputs` uint8 [S], `labels` uint8 [S], `puzzle_identifiers` int32: one row of a `Batch`."""
 

@@ -21,7 +21,7 @@ from trm_data.loader.plan import BatchPlan
 from trm_data.loader.rows import Batch
 
 MOST_STEPS = 2**40
-"""Steps that a loader can count; the stream of examples has no end."""
+"""Maximum number of steps of a loader; the stream of examples has no end."""
 
 
 class BatchSource:

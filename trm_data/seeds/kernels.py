@@ -24,7 +24,7 @@ from trm_data.kernel import kernel
 from trm_data.seeds.draws import FEISTEL_ROUNDS, check_word
 
 _READY = np.uint64(12)
-"""Words of a stream that are drawn at once."""
+"""Number of words of a stream that are drawn at once."""
 _PLACE = 17
 STREAM_WORDS = 18
 U0 = np.uint64(0)

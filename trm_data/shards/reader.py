@@ -20,7 +20,7 @@ from trm_data.records import Rows
 from trm_data.specs import BLOCK_EXAMPLES
 
 READER_THREADS = 64
-"""Of the pool that all readers of a process share; the first one starts it, whatever its options."""
+"""Size of the thread pool shared by all readers of a process; the first reader starts it, whatever its options."""
 MARGIN = 8
 
 
@@ -46,12 +46,12 @@ def check_threads() -> None:
 
 
 LARGE_CELLS = 32 << 20
-"""A shard with more is read some records at a time."""
+"""Number of cells above which a shard is read a few records at a time."""
 RECORDS_AT_ONCE = 8
 FRAME_BYTES, FOOTER_BYTES = 4_096, 1 << 24
-"""Bounds of what a record has beside its rows, and of ArrayRecord's index of a shard."""
+"""Maximum bytes in a record besides its rows, and in ArrayRecord's index of a shard."""
 BLOCK_BYTES, BLOCK_HEADER_BYTES, CHUNK_HEADER_BYTES = 65_536, 24, 40
-"""Of Riegeli's files."""
+"""Sizes of blocks and headers in Riegeli's file format."""
 
 
 class RowsMemory:

@@ -30,10 +30,10 @@ from trm_data.storage.atomic import (
 )
 
 WRITER_OPTIONS = "group_size:1,zstd:1"
-"""One record a chunk, compressed once by ArrayRecord (docs/decisions/0003)."""
+"""One record per chunk, compressed once by ArrayRecord (docs/decisions/0003)."""
 
 SIDECAR_VERSION = 2
-"""Since 2 a sidecar has a digest of itself; older ones are not believed, and their shards written again."""
+"""Since version 2, a sidecar contains its own digest; older sidecars are ignored and their shards written again."""
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class ShardInfo:
     group_digests: str
     """Base64 of the concatenated group digests."""
     spec_digest: str
-    """Digest of the specification that the shard was built for."""
+    """Digest of the specification for which the shard was built."""
 
     def group_digest_bytes(self) -> bytes:
         """Return the concatenated group digests."""

@@ -14,17 +14,17 @@ if TYPE_CHECKING:  # help imports this module
     from numpy.typing import NDArray
 
 LETTERED = 22
-"""Rows of a grid above which pictures have colours alone, if the colours tell the cells apart."""
+"""Number of grid rows above which pictures show only colours, if the colours distinguish the cells."""
 SHADES = 2
-"""Colours that shade boxes or a checkerboard, and tell nothing."""
+"""Number of colours that only shade boxes or a checkerboard and do not distinguish cells."""
 MARK = "#D55E00"
 """Colour of the frame and the corner of a wrong cell. Source: Okabe and Ito (2008), vermilion."""
 NEW = "#0072B2"
-"""Ink of answered cells, and colour of the corner of changed ones. Source: Okabe and Ito (2008), blue."""
+"""Colour of the text of answered cells, and of the corner of changed ones. Source: Okabe and Ito (2008), blue."""
 LIGHT = 0xC0
-"""Least red, green and blue of a background on which blue ink is legible."""
+"""Minimum red, green and blue of a background on which blue text is legible."""
 MARKS = {"x": "wrong", "'": "changed", "*": "wrong and changed"}
-"""Marks after cells of text."""
+"""Marks after the cells of a drawing in text."""
 
 
 @dataclass(frozen=True)

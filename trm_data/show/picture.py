@@ -25,9 +25,9 @@ CELL = 18
 MARGIN = 8
 FORMATS = (".png", ".svg")
 TITLE_INCH = 0.065
-"""Width of a letter of a title, about."""
+"""Approximate width of a character of a title, in inches."""
 GIF_WIDTH, HOLD_S = 480, 3.0
-"""Least width of an animation (pixels), and how long its last frame is seen (s)."""
+"""Minimum width of an animation in pixels, and display time of its last frame in seconds."""
 
 
 def svg(drawing: Drawing, *, cell: int = CELL) -> str:

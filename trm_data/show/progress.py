@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import IO, Protocol
 
 FIRST_S = 5.0
-"""Without a terminal, a stage reports its progress after this time (s), and again after twice the time."""
+"""Time until a stage's first progress line without a terminal (s); the next line comes after twice the elapsed time."""
 
 
 class Progress(Protocol):

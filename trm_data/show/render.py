@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from trm_data.show.drawing import Drawing
 
 Form = Literal["table", "vertical", "csv", "json", "markdown", "parquet"]
-"""How the result of a query is printed; vertical has a line for every column of every row."""
+"""Output format of a query; `vertical` prints a line for every column of every row."""
 
 DRAWN: Form = "table"
-"""For people; what is given where no form is named."""
+"""Default output format, for human readers."""
 
 IN_A_PIPE = "; a pipe (| less -S) has all"
 

@@ -14,17 +14,17 @@ from itertools import accumulate
 from typing import Literal
 
 WORDS = 16
-"""Letters that a column of words has at least, where there is no room for all of them."""
+"""Minimum width of a column of words, in characters, if not all columns fit."""
 NAME = 64
-"""Letters of the longest name or hash that is never cut."""
+"""Maximum length of a name or hash that is never cut, in characters."""
 ROWS = 100
-"""Rows that a terminal shows."""
+"""Maximum number of rows shown on a terminal."""
 
 Long = Literal["wrap", "cut"]
-"""What becomes of words that have no room: further lines of their column, or an ellipsis."""
+"""Display of words that do not fit: on further lines of their column, or cut with an ellipsis."""
 
 _VISIBLE = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160))}
-"""Line ends, and the rest of what would move a terminal's cursor, as they are written in Python."""
+"""Python escapes for line ends and all other characters that would move a terminal's cursor."""
 
 
 @dataclass(frozen=True)

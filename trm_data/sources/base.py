@@ -49,7 +49,7 @@ ENDINGS = {
     ".npz": "table",
     ".npy": "table",
 }
-"""What files hold, by their endings, where no kind is typed before the path."""
+"""File types by suffix, used if the user gives no kind before the path."""
 COMMIT = re.compile(r"[0-9a-f]{40}")
 LOG = logging.getLogger(__name__)
 
@@ -61,9 +61,9 @@ class SourceRef:
     kind: SourceKind
     path: str = ""
     columns: str = ""
-    """Columns of a CSV file that have other names, as `question=NAME,answer=NAME`."""
+    """Names of CSV columns that differ from the default, as `question=NAME,answer=NAME`."""
     symbols: str = ""
-    """The characters of the cells, where they are others than usual."""
+    """Characters of the cells, if they differ from the default."""
 
     @property
     def is_here(self) -> bool:
@@ -235,7 +235,7 @@ class Sources:
 
     main: LocalSource
     test: LocalSource | None = None
-    """Source of the test puzzles, where it is another than that of the training puzzles."""
+    """Source of the test puzzles, if it differs from that of the training puzzles."""
 
 
 @contextmanager

@@ -15,20 +15,20 @@ from trm_data.closest import closest
 from trm_data.errors import SourceError, SpecError
 
 CSV_COLUMNS = ("source", "question", "answer", "rating")
-"""Those of the published files."""
+"""Column names of the published files."""
 COLUMN_NAMES = {
     "question": ("question", "puzzle", "quizzes", "quiz", "maze"),
     "answer": ("answer", "solution", "solutions"),
     "rating": ("rating",),
 }
-"""What columns are called, by what they are; of several that are there the first of these counts."""
+"""Accepted column names by meaning; the first of these that a file has is used."""
 CELLS = re.compile(r"[0-9._*#SGo -]+")
 LEAST_CELLS = 16
-"""What is as long as the smallest grid and has its letters alone is no name."""
+"""Minimum length of a header field that counts as a puzzle: the number of cells of the smallest grid."""
 SEPARATORS = (",", ";", "\t", "|")
-"""What may stand between columns."""
+"""Accepted column separators."""
 EXCEL_SEPARATORS = tuple(f"sep={mark}".strip() for mark in SEPARATORS)
-"""First lines of a spreadsheet's export that say it."""
+"""First lines by which a spreadsheet's export declares its separator."""
 
 
 def find_separator(header: str, named: Mapping[str, str] | None = None) -> str:

@@ -26,9 +26,9 @@ from trm_data.sources.unpack import parquet_batches
 from trm_data.storage.atomic import parse_json
 
 LOOKED_AT = 1 << 16
-"""Characters from which the form of a text is found out."""
+"""Number of characters from which the format of a text is detected."""
 MOST_CHARACTERS = 1 << 28
-"""Of JSON that is not JSON Lines, and of XML: they are read whole."""
+"""Maximum length of JSON (other than JSON Lines) and XML, which are read as a whole, in characters."""
 FORMS = "docs/datasets.md lists the forms that are read"
 BOX_OF_SIDE = {4: "2x2", 6: "2x3", 8: "2x4", 9: "3x3", 10: "2x5", 12: "3x4", 15: "3x5", 16: "4x4"}
 

@@ -33,11 +33,11 @@ PARQUET_COLUMNS = ("inputs", "labels", "puzzle_identifier", "group", "augmentati
 TEST_PUZZLES = "test_puzzles.json"
 IDENTIFIERS = "identifiers.json"
 FACTS = "export.json"
-"""File of an exported folder that says what it is, with the digests of the others."""
+"""File of an exported folder that describes the export, with the digests of the other files."""
 _PARQUET = re.compile(r"(train|validation|test)-\d{5}-of-\d{5}\.parquet")
 MOST_TOKENS = 256
 MOST_IDENTIFIERS = 1 << 23
-"""Eight times those of ARC with 1,000 augmentations: each gets a name."""
+"""Maximum number of identifiers, eight times that of ARC with 1,000 augmentations; each gets a name."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from trm_data.sources.columns import (
 
 ROWS_AT_ONCE = 4096
 OTHER = 255
-"""What is no value of a cell."""
+"""Marker for characters that are not a cell value."""
 _HASH_FACTOR = 0x9E3779B97F4A7C15
 
 
@@ -61,7 +61,7 @@ class TextRow(NamedTuple):
     answer: str = ""
     rating: str = ""
     problem: str = ""
-    """Why it is no row, where that is known before its cells are read."""
+    """Reason for rejecting the row, if it is known before the cells are read."""
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ def read_csv(text: Iterator[str], shown: str, named: Mapping[str, str] | None = 
     for fields in reader:
         if not fields:
             continue
-        fields.extend([""] * (width - len(fields) + 1))  # the last field stands for a missing column
+        fields.extend([""] * (width - len(fields) + 1))  # the last field represents a missing column
         fields[width:] = [""]
         yield TextRow(
             reader.line_num,

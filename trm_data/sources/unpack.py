@@ -28,12 +28,12 @@ MAGIC = {
     b"PAR1": "parquet",
     b"\x93NUMPY": "npy",
 }
-"""What files are, by their first bytes."""
+"""File types by their first bytes."""
 ALWAYS_READ = 1 << 28
 MOST_RATIO = 100
 """Limit on the decompressed size: `ALWAYS_READ` bytes or `MOST_RATIO` times the compressed size, the larger of both."""
 BROKEN = (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError, OSError)
-"""What reading a broken compressed file raises."""
+"""Exceptions that reading a broken compressed file raises."""
 
 
 def find_magic(path: Path) -> str:

@@ -19,7 +19,7 @@ _HERE = secrets.token_hex(4)
 _TEMPORARY = ".tmp-"
 
 LEFT_S = 86_400.0
-"""Where several may write at once, a temporary file that is older was left by a process that was killed."""
+"""Minimum age of a temporary file left by a killed process, in folders with several writers, in seconds."""
 
 Algorithm = Literal["sha256", "md5"]
 

@@ -22,12 +22,12 @@ from trm_data.errors import CacheFullError, CorruptDatasetError, SpecError
 from trm_data.storage.atomic import Algorithm, check_file
 
 ATTEMPTS = 4
-"""Times a file is fetched before its bytes count as damaged."""
+"""Maximum number of downloads of a file before its bytes count as damaged."""
 DEFAULT_LIMIT_BYTES = 50_000_000_000
 SPARED_S = 10.0
-"""A file used so recently is not removed: whoever asked for it may not have opened it yet."""
+"""Time since the last use during which a file is not removed, in seconds: its reader may not have opened it yet."""
 FETCHING_S = 3600.0
-"""Age of a temporary file that a killed process left behind."""
+"""Minimum age of a temporary file left by a killed process, in seconds."""
 
 
 def user_cache() -> Path:

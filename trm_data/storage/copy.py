@@ -22,7 +22,7 @@ from trm_data.storage.store import Check, Folder, no_check
 
 ATTEMPTS = 3
 AT_A_TIME = 4
-"""Files that are copied at a time."""
+"""Number of files copied in parallel."""
 
 
 @dataclass(frozen=True)

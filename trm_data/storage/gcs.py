@@ -42,35 +42,35 @@ from trm_data.storage.store import (
 
 CONNECT_S = 20.0
 SILENCE_S = 20.0
-"""Timeout of a connection that sends nothing; the request is then sent again."""
+"""Timeout of a connection that sends nothing, in seconds; the request is then sent again."""
 SLOWEST_BYTES = 65_536
-"""Slowest upload per second; a slower connection counts as hanging."""
+"""Minimum upload speed in bytes per second; a slower connection counts as hanging."""
 PATIENCE_VARIABLE = "TRM_BUCKET_PATIENCE_S"
 PATIENCE_S = 100.0
-"""Default deadline of the retries of a request, of a part of a file where it goes in parts."""
+"""Default deadline for the retries of a request, in seconds; in an upload in parts, for each part."""
 FIRST_WAIT_S = 1.0
 LONGEST_WAIT_S = 8.0
-"""Longest wait between two tries: much less than a lease (`lease.LEASE_S`)."""
+"""Maximum wait between two tries, in seconds: much less than a lease (`lease.LEASE_S`)."""
 PASSING = (408, 429, 500, 502, 503, 504)
-"""Statuses that are tried again. google-auth renews credentials after 401."""
+"""HTTP statuses that are retried. google-auth renews credentials after 401."""
 WARNED_TRY = 4
 """Number of failed tries after which a warning is logged."""
 ATTEMPTS = 4
-"""Times an object is written, or a small one read, before it counts as wrong."""
+"""Maximum number of writes of an object, or reads of a small object, before its bytes count as wrong."""
 PART_BYTES = 8 * 2**20
-"""Size of a part of an upload, and of the largest file that is uploaded in one request."""
+"""Size of a part of an upload, and of the largest file uploaded in one request, in bytes."""
 RANGE_BYTES = 32 * 2**20
-"""Size of the ranges in which a file is downloaded."""
+"""Size of the ranges in which a file is downloaded, in bytes."""
 MESSAGE_CHARACTERS = 300
 BINARY = "application/octet-stream"
 NO_GENERATION = "0"
-"""As a condition: only where there is no such object."""
+"""Condition of a write: the object does not exist."""
 UNFINISHED = 308
-"""Status of an upload in parts that is not complete."""
+"""HTTP status of an upload in parts that is not complete."""
 FORGOTTEN = (404, 410)
-"""Statuses of an upload in parts that the bucket has forgotten."""
+"""HTTP statuses of an upload in parts that the bucket no longer knows."""
 FORM_ERRORS = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
-"""What reading a response of another form raises."""
+"""Exceptions raised by reading a response of unexpected form."""
 OUT_OF_REACH = (
     "UNAVAILABLE",
     "DEADLINE_EXCEEDED",
@@ -79,7 +79,7 @@ OUT_OF_REACH = (
     "UNAUTHENTICATED",
     "ABORTED",
 )
-"""First words of tensorstore's errors about a request that failed."""
+"""First words of tensorstore's errors about failed requests."""
 
 LOG = logging.getLogger(__name__)
 

@@ -28,11 +28,11 @@ from trm_data.storage.atomic import parse_json
 from trm_data.storage.store import Folder, Lease, Objects
 
 LEASE_FILE = ".building"
-"""Object in a folder that says who writes it."""
+"""Object that identifies the writer of a folder."""
 
 BEAT_S = 5.0
 LEASE_S = 30.0
-"""Lease expiry: a holder that gave no sign for this long is dead."""
+"""Lease expiry in seconds: a holder that does not renew for this long counts as dead."""
 LOOK_S = 1.0
 
 LOG = logging.getLogger(__name__)

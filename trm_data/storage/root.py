@@ -37,7 +37,7 @@ FILE_PATTERN = re.compile(
 SHA256_PATTERN = re.compile(r"[0-9a-f]{64}")
 DEFAULT_ROOT = "trm"
 BUCKET_URL = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[A-Za-z0-9_=.+@-]+)*")
-"""A root on a bucket; only characters that mean nothing to a listing or a URL."""
+"""URL of a root on a bucket, only with characters that have no meaning in a listing or a URL."""
 
 
 class StoredFile(Protocol):
@@ -252,7 +252,7 @@ class Layout:
 Root = str | os.PathLike[str] | Layout | Store
 
 MISREAD = frozenset("\\?")
-"""Characters that libraries read as something else: a slash, the end of a path."""
+"""Characters that libraries misread, as a slash or as the end of a path."""
 
 
 def resolve_root(root: Root | None = None) -> Layout:

@@ -21,7 +21,7 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 Check = Callable[[], None]
-"""Called before something is written or deleted; raises `BusyError` where it may not be any more."""
+"""Called before each write or deletion; raises `BusyError` if the caller may no longer write."""
 
 
 def no_check() -> None:
@@ -146,9 +146,9 @@ class Store(Protocol):
     """
 
     at_a_time: int
-    """Requests worth having under way at once."""
+    """Maximum number of concurrent requests that improves speed."""
     local: bool
-    """Whether files are on a disk of this machine, whose lock keeps every other writer away."""
+    """Whether files are on a disk of this machine, whose lock excludes all other writers."""
 
     @property
     def place(self) -> str:
@@ -254,7 +254,7 @@ class Store(Protocol):
         """Move a complete file from `working` to its final place.
 
         Raises:
-            BuildError: It changed on the way.
+            BuildError: It changed during the move or copy.
         """
         ...
 
@@ -262,7 +262,7 @@ class Store(Protocol):
         """Copy a complete file to its place, unless it is already there; return whether it was copied.
 
         Raises:
-            BuildError: It changed on the way.
+            BuildError: It changed during the move or copy.
         """
         ...
 

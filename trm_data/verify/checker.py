@@ -29,12 +29,12 @@ from trm_data.storage.root import DatasetFolder
 from trm_data.verify.rows import ShardRows, check_rows
 
 READ_AHEAD = 2
-"""Shards that are read, each by a thread, while one is checked."""
+"""Number of shards that are read while one is checked, each by its own thread."""
 HASHERS = 2
-"""Threads that hash files."""
+"""Number of threads that hash files."""
 _SEEN_BITS = 24
 _UNSEEN_BITS = np.uint64(64 - _SEEN_BITS)
-"""Upper bits of the numbers of rows, by which nearly all are told apart."""
+"""Shift that leaves the upper bits of a row's fingerprint; these bits distinguish nearly all rows."""
 
 
 @dataclass

@@ -111,7 +111,7 @@ def test_mazes_are_like_the_published_ones(shared_data: Path) -> None:
 
 
 WIDE = [pytest.param(*size, marks=pytest.mark.integration) for size in ((3, 64), (50, 50), (64, 64))]
-"""Sizes whose vectors take long to compile."""
+"""Sizes whose vector code takes long to compile."""
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 
 DIGEST_BEFORE = "ced4ff24b2f3c5e8957c15a91e458c70db297a4bc596b2518ee8a0b46fbe7a6f"
-"""Of the moved labels of `OPTIONS`, by the version that had no other ones."""
+"""Digest of the specification of `OPTIONS` with moved labels, from the version that had no other labels."""
 OPTIONS = MazeOptions(rows=6, columns=6, min_path=6, labels="rule")
 
 

@@ -84,7 +84,7 @@ def registered() -> object:
 
 
 OTHER = dataclasses.replace(TINY, total_steps=6, optim=dataclasses.replace(TINY.optim, lr=1e-2))
-"""A run of other options, under an experiment of the study."""
+"""A run with other options than its experiment in the study."""
 
 
 def register() -> None:

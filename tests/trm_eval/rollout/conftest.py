@@ -16,7 +16,7 @@ from trm_eval.infer import LoadedNetwork, restore
 from trm_eval.rollout.rows import RowReader
 
 STEPS = 6
-"""Supervision steps at most in these tests."""
+"""Maximum number of supervision steps in these tests."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from trm_train.runs.status import STATUS_FILE, read_status, status_bytes
 
 HOSTILE = "<img src=x onerror=alert(1)> **$x$**"
 TRACED = 3
-"""Rows with traces."""
+"""Number of rows with traces."""
 
 
 @pytest.fixture(scope="session")

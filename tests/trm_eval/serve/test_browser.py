@@ -19,9 +19,9 @@ PAGES = {
     "SQL": "Queries that ship with the package",
     "Runs": "2 runs.",
 }
-"""What stands on each when it has loaded."""
+"""Text on each page after it has loaded."""
 GUESSED = re.compile(r"\(Not Found\) http://[^/]+/\w+/_stcore/(health|host-config)$")
-"""Under the address of a page Streamlit looks for its server there first."""
+"""Streamlit first looks for its server under the address of a page."""
 
 
 pytestmark = pytest.mark.slow  # minutes: a server and a browser for every page and width

@@ -212,7 +212,7 @@ def with_test(wrote: dict[str, Wrote], scale: str = "tiny", dataset: str = "smal
 
 
 OF_OTHER_EVALUATIONS = {"claims", "depth", "legal", "pass_at_k", "retention", "samples", "scaling"}
-"""Queries of what the evaluations of these tests have not; test_run_command.py and test_votes.py have them."""
+"""Queries without rows for the evaluations of these tests; test_run_command.py and test_votes.py test them."""
 
 
 @pytest.mark.integration

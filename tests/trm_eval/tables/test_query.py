@@ -44,7 +44,7 @@ OF_ANY_RUN = {
     "training_curve",
     "wrong_cells",
 }
-"""Queries with rows for the run of these tests; test_queries.py has a run for all."""
+"""Queries that have rows for the run of these tests; test_queries.py has a run for all queries."""
 
 
 @pytest.mark.parametrize("name", list(named_queries()))

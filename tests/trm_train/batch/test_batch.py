@@ -182,7 +182,7 @@ def test_bad_input_is_said_at_once(
 
 
 SMALL_DISK = 'mount -t tmpfs -o size=8m tmpfs "$0" && cp -r "$0"/../root/datasets "$0" && exec "$@"'
-"""Runs a command in a world of its own, in which a folder is a small disk."""
+"""Runs a command in a mount namespace in which a folder is a small disk."""
 
 
 def test_a_full_disk_ends_a_batch_with_what_to_do(root: Path, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ while [ $(wc -l < "$steps") -lt 20 ]; do
 done
 echo "trained with $*"
 """
-"""A run of 20 steps that outlive the machine."""
+"""A program of 20 steps, which are kept when the machine is lost."""
 
 
 def verbs(cloud: Cloud) -> list[str]:

@@ -19,7 +19,7 @@ from trm_train.runs.overview import find_runs
 from trm_train.runs.status import read_status
 
 FIRST_PORT = 61440
-"""Of jax under Slurm: this plus the number of the job, modulo 4,096."""
+"""Base of jax's port under Slurm; the port is this plus the job number modulo 4,096."""
 
 
 def submit(cloud: Cloud, program: str, monkeypatch: pytest.MonkeyPatch, **changed: str) -> tuple[int, str]:

@@ -14,7 +14,7 @@ from trm_train.errors import ConfigError
 from trm_train.mesh.sharding import make_mesh
 
 FIRST_STEP, LATER_STEPS = 1e-6, 1e-4
-"""Relative differences of the metrics that rounding explains, at the first step and over 20, at a rate of 1e-4."""
+"""Maximum relative differences of the metrics due to rounding, at the first step and over 20, at a rate of 1e-4."""
 SCRIPT = """
 import sys
 import jax, numpy as np

@@ -23,7 +23,7 @@ NETWORK = (
     *("--model.mixer", "attention", "--model.pos-encodings", "rope", "--model.forward-dtype", "float32"),
     *("--model.h-cycles", "2", "--model.l-cycles", "2", "--model.halt-max-steps", "4"),
 )
-"""Options of the quickstart's network that the fixture has."""
+"""Options that turn the quickstart's network into that of the fixture."""
 TABLE = "inner.puzzle_emb.weights"
 
 

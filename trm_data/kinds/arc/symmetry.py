@@ -35,7 +35,7 @@ from trm_data.symmetry.dihedral import DIHEDRAL_COUNT, Dihedral
 
 NUM_SYMMETRIES = DIHEDRAL_COUNT * math.factorial(COLOURS - 1)
 RETRIES = 5
-"""Attempts to find new images, as a multiple of the augmentations asked for."""
+"""Maximum number of attempts to find new images, as a multiple of the requested augmentations."""
 
 _KEY_BITS = 62
 _PUBLISHED_NAME = re.compile(r"(.*)\|\|\|t([0-7])\|\|\|([0-9]{10})", re.DOTALL)

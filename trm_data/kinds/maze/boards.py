@@ -28,7 +28,7 @@ from trm_data.kinds.vectors import Vector, over_lanes, spread, widened, zeros
 
 SMALL, LARGE = 32, 64
 _WORD = 8
-"""Bytes to which arrays are aligned at least."""
+"""Minimum alignment of arrays, in bytes."""
 
 
 def lanes_for(rows: int, columns: int) -> tuple[int, DTypeLike]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from trm_data.encode.vocab import MAZE_GOAL, MAZE_PATH, MAZE_START, MAZE_VOCABULARY_SIZE, MAZE_WALL
 
 CELLS = "# SGo"
-"""The characters of the tokens from `MAZE_WALL` on."""
+"""Default characters of the tokens, from `MAZE_WALL` on."""
 NAMES = ("wall", "free", "start", "goal", "path")
 MIN_SIDE = 3
 MAX_SIDE = 64

@@ -35,7 +35,7 @@ from trm_data.kinds.maze.options import longest_unique_path, usual_min_path
 from trm_data.seeds.draws import check_word
 
 MOST_LAYOUTS = 4_000_000
-"""Layouts tried for one maze before an error: with published options a few thousand are enough."""
+"""Maximum number of layouts tried for one maze before an error; published options need at most a few thousand."""
 
 _PILOT_LAYOUTS = 100_000
 _PILOT_STREAM = (1 << 64) - 1

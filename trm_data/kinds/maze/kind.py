@@ -51,14 +51,14 @@ from trm_data.symmetry.dihedral import source_cells
 from trm_data.symmetry.grid import grid_dihedrals
 
 PER_S, SLOWER = 85.0, 1.1
-"""Mazes of 30x30 that a core makes in a second; the rate falls with this power of the cells (5x5 to 50x50, within a
-factor of 1.7)."""
+"""30x30 mazes per second and core; the rate falls with this power of the cells (5x5 to 50x50, within a factor of
+1.7)."""
 
 UNIQUE_PER_S, UNIQUE_SLOWER = 400.0, 2.4
-"""The same of perfect mazes (20x20 to 64x64, within a factor of 1.5; smaller ones are made faster)."""
+"""The same for perfect mazes (20x20 to 64x64, within a factor of 1.5; smaller ones are made faster)."""
 
 PALETTE = ("#ffffff", "#1f2937", "#16a34a", "#dc2626", "#60a5fa")
-"""Free, wall, start, goal, path."""
+"""Colours of free cells, walls, start, goal and path."""
 ANOTHER_PATH = (
     "the label is another shortest path than the published rule gives (down, left, right, up; expected with --labels "
     "rule). --labels moved keeps it and moves it with its maze"

@@ -16,7 +16,7 @@ from trm_data.symmetry.base import Augmenter, Made
 from trm_data.symmetry.dihedral import DIHEDRAL_COUNT
 
 CHUNK_IMAGES = 8192
-"""Images that are in memory at a time while all are labelled."""
+"""Maximum number of images in memory at a time while all are labelled."""
 
 
 class Relabelled:

@@ -24,9 +24,9 @@ class Canonical:
     """Canonical forms, one for each puzzle."""
 
     forms: NDArray[np.uint8]
-    """[N, S]."""
+    """Canonical forms, uint8 [N, S]."""
     automorphisms: NDArray[np.int64]
-    """[N], the number of group elements that map the puzzle to itself, at least 1."""
+    """Number of group elements that map the puzzle to itself, int64 [N], at least 1."""
 
 
 def canonicalize(

@@ -19,7 +19,7 @@ LETTERS = "abcdefghijklmnop"
 BLANKS = ".0*_"
 MAX_SIDE = len(DIGITS)
 MOST_COMPARED = 1_000
-"""Grids that are looked at for a 0 that occurs twice in a row or a column."""
+"""Maximum number of grids searched for a 0 that occurs twice in a row or a column."""
 
 
 def digit_alphabet(side: int) -> str:

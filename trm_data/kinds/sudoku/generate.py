@@ -69,7 +69,7 @@ RATING_QUANTILES = (
     153, 168, 179, 192, 212, 232, 250, 273, 294, 322, 341, 364, 401, 451, 557, 1248,
 )
 # fmt: on
-"""Quantiles 0, 1/32, ... 1 of 8 times `solve.sudoku.rate`: of 1,000 rows of Sudoku-Extreme's training set."""
+"""Quantiles 0, 1/32, ... 1 of 8 times `solve.sudoku.rate`, over 1,000 rows of Sudoku-Extreme's training set."""
 
 
 def generate_hard(

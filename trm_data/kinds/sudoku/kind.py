@@ -48,12 +48,12 @@ BOXES = tuple((rows, columns) for rows in range(2, 9) for columns in range(2, 9)
 
 
 RANDOM_PER_S = {4: 30_000.0, 6: 9_700.0, 8: 3_500.0, 9: 11_000.0, 10: 860.0, 12: 420.0, 15: 40.0, 16: 30.0}
-"""Random puzzles that a core of an AMD EPYC makes and rates in a second, by side."""
+"""Random puzzles that a core of an AMD EPYC makes and rates per second, by side."""
 EXTREME_PER_S = 18.0
-"""The same of puzzles of the difficulty `extreme`."""
+"""The same rate for puzzles of the difficulty `extreme`."""
 MINIMAL_4X4 = 36
-"""Minimal 4x4 puzzles up to symmetry: 13 of 4 clues, 22 of 5, 1 of 6. Source: Wikipedia, Mathematics of Sudoku; a build
-that asks for more finds as many."""
+"""Number of minimal 4x4 puzzles up to symmetry: 13 with 4 clues, 22 with 5, 1 with 6. Source: Wikipedia, Mathematics of
+Sudoku; a build that requests more finds the same number."""
 
 
 def _options(spec: DatasetSpec) -> SudokuOptions:

@@ -42,14 +42,14 @@ _FIRST_OF_ROWS = np.uint64(0o001_001_001)
 _LAST_OF_ROWS = np.uint64(0o400_400_400)
 _REST_OF_ROWS = np.uint64(0o377_377_377)
 _FIRST_OF_BOXES = np.uint64(0o111_111_111)
-"""The first cell of each row in each box: where the pair of the row and the box is noted."""
+"""First cell of each row in each box, the bit that represents the pair of this row and this box."""
 _FIRST_COLUMNS, _SECOND_COLUMNS, _THIRD_COLUMNS = np.uint64(0o111), np.uint64(0o222), np.uint64(0o444)
-"""Of each stack, in one row."""
+"""First, second and third column of each stack, in one row."""
 _012, _021, _102, _120, _201, _210 = (
     np.uint64(sum(1 << (9 * row + 3 * box) for row, box in enumerate(order)))
     for order in itertools.permutations(range(3))
 )
-"""The ways to give each row of a band a box of its own, as bits of those pairs."""
+"""Six ways to assign a different box to each row of a band, as bits of the (row, box) pairs."""
 
 
 def _pick(builder: Any, value: Any, lanes: list[int]) -> Any:

@@ -27,13 +27,13 @@ class Solved:
     """Search results, one entry for each puzzle."""
 
     solutions: NDArray[np.uint8]
-    """[N, S], the first solution found, zeros where there is none."""
+    """First solution found, uint8 [N, S]; zeros if there is none."""
     counts: NDArray[np.int32]
-    """[N], solutions found, at most the limit."""
+    """Number of solutions found, int32 [N], at most `limit`."""
     guesses: NDArray[np.int64]
-    """[N], candidates assumed until the search ended."""
+    """Number of candidates assumed until the search ended, int64 [N]."""
     limited: NDArray[np.bool_]
-    """[N], true where `node_limit` ended the search, so that `counts` may be too low."""
+    """Whether `node_limit` ended the search, so that `counts` may be too low, bool [N]."""
 
 
 def solve(

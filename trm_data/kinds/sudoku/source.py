@@ -36,10 +36,10 @@ from trm_data.sources.forms import Board, read_puzzle_rows
 from trm_data.sources.rows import Decoder, SourceRows, TextRow, read_rows
 
 MARKS = "0123456789abcdefghijklmnop"
-"""Characters of cells besides blanks."""
+"""Characters of cells other than blanks."""
 SCIENTIFIC = re.compile(r"\d[.,]?\d*[eE]\+?\d+")
 USUAL_BOXES = {16: "2x2", 36: "2x3", 64: "2x4", 81: "3x3", 144: "3x4", 256: "4x4"}
-"""Boxes of the usual grids, by their cells."""
+"""Usual box of a grid, by its number of cells."""
 
 
 @dataclass(frozen=True)

@@ -44,9 +44,9 @@ class Radices(NamedTuple):
     rows: int
     columns: int
     digits: int
-    """Q: digit permutations that an index can reach with one structure."""
+    """Q: number of digit permutations that indices can reach for one structure."""
     digit_stride: int
-    """n! // Q, 1 where every element has an index."""
+    """n! // Q; 1 if every element has an index."""
 
     @property
     def structure(self) -> int:

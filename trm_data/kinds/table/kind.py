@@ -33,7 +33,7 @@ from trm_data.symmetry.dihedral import source_cells
 from trm_data.symmetry.grid import grid_dihedrals
 
 SYMBOLS = ".123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-"""PAD, then the tokens from 1, letters from 10 on; tokens beyond are `?`."""
+"""Symbols of PAD and of the tokens from 1, with letters from 10 on; later tokens are shown as `?`."""
 
 
 def _options(spec: DatasetSpec) -> TableOptions:
