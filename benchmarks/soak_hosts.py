@@ -25,7 +25,7 @@ from trm_train.runs.status import read_status
 
 BUILD = "build sudoku --box 2x2 --size 12 --aug 7 --val-size 4 --test-size 6 --name small --quiet"
 COUNT = 2
-LOOK_S = 5.0
+POLL_S = 5.0
 
 
 def main(steps: int) -> None:
@@ -42,7 +42,7 @@ def main(steps: int) -> None:
         seen: list[tuple[int, list[tuple[float, int]]]] = []
         layout = resolve_root(folder)
         while all(process.poll() is None for process in processes):
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
             runs = list_runs(layout)
             status = read_status(runs[0]) if runs else None
             try:

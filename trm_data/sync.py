@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from trm_data.building.recorded import carry
+from trm_data.building.recorded import copy_record
 from trm_data.card import CARD
 from trm_data.catalog.write import refresh_catalog
 from trm_data.errors import (
@@ -24,7 +24,7 @@ from trm_data.shards.naming import sidecar_name
 from trm_data.show.progress import NoProgress, Progress
 from trm_data.storage.copy import copy_files
 from trm_data.storage.lease import leased, writing
-from trm_data.storage.root import DatasetFolder, Layout, Unfinished
+from trm_data.storage.root import DatasetFolder, Layout, UnpublishedLease
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def sync_datasets(
     for manifest in manifests:
         name = manifest.name
         done.append(_sync(source.dataset(name), target.dataset(name), manifest, progress))
-        warnings += carry(source, target, name)
+        warnings += copy_record(source, target, name)
         try:
             warnings += refresh_catalog(target, changed=manifest.name)
         except (OSError, QueryError) as error:
@@ -105,7 +105,7 @@ def _sync(source: DatasetFolder, target: DatasetFolder, manifest: Manifest, prog
             if _is_there(target, manifest):  # written by the previous holder of the lease
                 return Synced(name, manifest.content_digest, unchanged=True, files_kept=len(manifest.files))
             target.withdraw_manifest(lease)
-            lease = Unfinished(target, lease)
+            lease = UnpublishedLease(target, lease)
             progress.start(f"copy {name}", manifest.size_bytes, "bytes")
             copied = copy_files(source, target, manifest.files, progress, lease.check)
             # Files that no manifest names, but that rebuilds and readers use if they exist.

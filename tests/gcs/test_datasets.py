@@ -209,7 +209,7 @@ def test_two_machines_at_once(
     server: GcsServer, machine: Machine, request_small: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trm_data.storage.lease, "BEAT_S", 0.1)
-    monkeypatch.setattr(trm_data.storage.lease, "LOOK_S", 0.05)
+    monkeypatch.setattr(trm_data.storage.lease, "POLL_S", 0.05)
     with leased(machine("first").dataset("small")) as turn:
         second = machine("second")
         with pytest.raises(BuildError, match=r"another machine is working on this dataset \(.*process \d+"):
@@ -222,7 +222,7 @@ def test_a_dead_machine_is_taken_over_and_its_ghost_publishes_nothing(
     server: GcsServer, machine: Machine, request_small: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trm_data.storage.lease, "LEASE_S", 0.3)
-    monkeypatch.setattr(trm_data.storage.lease, "LOOK_S", 0.05)
+    monkeypatch.setattr(trm_data.storage.lease, "POLL_S", 0.05)
     with leased(machine("first").dataset("small")) as turn:  # its first heartbeat comes after BEAT_S
         build_dataset(request_small(), machine("second"))
         with pytest.raises(BuildError, match="another machine took over"):
@@ -235,7 +235,7 @@ def test_two_builds_race_for_the_name(
 ) -> None:
     """Two machines with different specifications at the same time produce one complete dataset."""
     monkeypatch.setattr(trm_data.storage.lease, "BEAT_S", 0.1)
-    monkeypatch.setattr(trm_data.storage.lease, "LOOK_S", 0.05)
+    monkeypatch.setattr(trm_data.storage.lease, "POLL_S", 0.05)
     results: list[object] = []
 
     def build(layout: Layout, seed: int) -> None:

@@ -46,7 +46,7 @@ BUILD = f"""
 import os, sys
 sys.path.insert(0, {str(Path(__file__).resolve().parents[1])!r})
 import trm_data.storage.lease as lease
-lease.BEAT_S, lease.LEASE_S, lease.LOOK_S = 0.2, 1.5, 0.1
+lease.BEAT_S, lease.LEASE_S, lease.POLL_S = 0.2, 1.5, 0.1
 from conftest import small_request
 from trm_data.building.flow import build_dataset
 from trm_data.engine.local import LocalEngine

@@ -19,7 +19,7 @@ from tests.gcs.server import GcsServer
 from trm_data.errors import BucketError, BusyError
 from trm_data.storage import lease as leases
 from trm_data.storage.gcs import Bucket
-from trm_data.storage.root import Layout, Unfinished
+from trm_data.storage.root import Layout, UnpublishedLease
 from trm_data.storage.store import no_check
 
 PAGE = b"<html>log in</html>"
@@ -142,7 +142,7 @@ def test_without_credentials_a_refusal_is_final(server: GcsServer, bucket: Layou
 def test_a_claim_that_was_taken_over_between_two_requests_is_not_ours(
     server: GcsServer, bucket: Layout, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leases, "LOOK_S", 0.01)
+    monkeypatch.setattr(leases, "POLL_S", 0.01)
     asked, create, stat, looks = Bucket(URL), Bucket.create, Bucket.stat, 0
     other = b'{"host": "other", "process": 1}'
 
@@ -174,7 +174,7 @@ def test_time_in_which_the_bucket_was_out_of_reach_makes_nobody_dead(
 ) -> None:
     """The holder of a lease could not renew it either; its heartbeat comes at the fourth poll after the outage."""
     monkeypatch.setattr(leases, "LEASE_S", 0.6)
-    monkeypatch.setattr(leases, "LOOK_S", 0.02)
+    monkeypatch.setattr(leases, "POLL_S", 0.02)
     server.put("bucket", "trm/d/.building", b'{"host": "other", "process": 1}')
     looks, stat = 0, Bucket.stat
 
@@ -230,7 +230,7 @@ def test_an_unfinished_dataset_may_be_written_until_somebody_finishes_it(
     server: GcsServer, bucket: Layout
 ) -> None:
     folder = bucket.dataset("small")
-    turn = Unfinished(folder, Slept(no_check))
+    turn = UnpublishedLease(folder, Slept(no_check))
     turn.check()
     server.put("bucket", "trm/datasets/small/manifest.json", b"{}")
     with pytest.raises(BusyError, match="another machine finished this dataset"):

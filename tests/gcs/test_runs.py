@@ -131,7 +131,7 @@ def test_a_run_that_lives_is_left_alone(
     root: Layout, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trm_data.storage.lease, "BEAT_S", 0.1)
-    monkeypatch.setattr(trm_data.storage.lease, "LOOK_S", 0.05)
+    monkeypatch.setattr(trm_data.storage.lease, "POLL_S", 0.05)
     folder = run_folder(root, EXPERIMENT, TINY)
     with (
         leased(folder, "a run"),

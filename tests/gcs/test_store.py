@@ -188,7 +188,7 @@ def test_a_process_of_another_host_is_believed_to_live(
     server: GcsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trm_data.storage.lease, "LEASE_S", 0.5)
-    monkeypatch.setattr(trm_data.storage.lease, "LOOK_S", 0.05)
+    monkeypatch.setattr(trm_data.storage.lease, "POLL_S", 0.05)
     holder = {
         "machine": "m",
         "host": "h",

@@ -25,7 +25,7 @@ AT_ONCE_S = 15.0
 """Three seconds for the command to end by itself, and a margin for a busy machine."""
 
 
-class Heard:
+class SignalReceiver:
     """Standard error of a process, line by line."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -63,21 +63,21 @@ class Heard:
 @pytest.fixture
 def begin(
     small_layout: Layout, tmp_path: Path
-) -> Generator[Callable[[int], tuple[Layout, list[Heard]]], None, None]:
+) -> Generator[Callable[[int], tuple[Layout, list[SignalReceiver]]], None, None]:
     """Start a run of several processes with an empty compilation cache; return when all of them compile."""
     started: list[subprocess.Popen[str]] = []
 
-    def begun(count: int) -> tuple[Layout, list[Heard]]:
+    def begun(count: int) -> tuple[Layout, list[SignalReceiver]]:
         layout = root_with("small", tmp_path / "root", small_layout)
         together = ["--coordinator", free_address(), "--num-processes", str(count)] if count > 1 else []
-        heard: list[Heard] = []
+        heard: list[SignalReceiver] = []
         for index in range(count):
             own = ["--process-id", str(index)] if count > 1 else []
             cache = str(tmp_path / f"cache-{index}")
             environment = {"TRM_CACHE": cache, "JAX_COMPILATION_CACHE_DIR": cache}
             environment |= {"JAX_LOG_COMPILES": "1", "XLA_FLAGS": ""}
             options = [*RUN, *MANY_CYCLES, "--total-steps", "100", "--root", layout.place, *together, *own]
-            heard.append(Heard(start(options, **environment)))
+            heard.append(SignalReceiver(start(options, **environment)))
             started.append(heard[-1].process)
         for one in heard:
             one.wait_for(COMPILES)
@@ -100,7 +100,7 @@ def check_nothing_is_half_written(layout: Layout) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_while_it_compiles(
-    begin: Callable[[int], tuple[Layout, list[Heard]]], sent: signal.Signals, code: int
+    begin: Callable[[int], tuple[Layout, list[SignalReceiver]]], sent: signal.Signals, code: int
 ) -> None:
     layout, (alone,) = begin(1)
     alone.process.send_signal(sent)
@@ -112,7 +112,9 @@ def test_while_it_compiles(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("asked", [0, 1])
-def test_while_two_processes_compile(begin: Callable[[int], tuple[Layout, list[Heard]]], asked: int) -> None:
+def test_while_two_processes_compile(
+    begin: Callable[[int], tuple[Layout, list[SignalReceiver]]], asked: int
+) -> None:
     layout, both = begin(2)
     both[asked].process.send_signal(signal.SIGTERM)
     for one in both:

@@ -30,7 +30,7 @@ def test_checkpoints_come_as_they_are_saved(evaluated: Evaluated, monkeypatch: p
     pauses: list[float] = []
     ended: list[str] = []
     assert list(watch_checkpoints(evaluated.folder, ended.append, pause=pauses.append)) == [4, 8, 12]
-    assert pauses == [checkpoints.LOOK_S] * 2
+    assert pauses == [checkpoints.POLL_S] * 2
     assert ended == ["done"]
 
 

@@ -38,7 +38,7 @@ def compute(item: int) -> int:
 
 @pytest.fixture(autouse=True)
 def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "LOOK_S", 0.1)
+    monkeypatch.setattr(local, "POLL_S", 0.1)
     monkeypatch.setattr(local, "STILL_LOOKS", 20)
 
 

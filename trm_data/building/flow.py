@@ -29,7 +29,7 @@ from trm_data.shards.naming import shard_name
 from trm_data.show.progress import NoProgress, Progress
 from trm_data.specs import DatasetSpec, check_name
 from trm_data.storage.lease import leased, writing
-from trm_data.storage.root import DatasetFolder, Layout, Unfinished
+from trm_data.storage.root import DatasetFolder, Layout, UnpublishedLease
 from trm_data.storage.store import Lease
 
 DEFAULT_SHARD_EXAMPLES = 131_072
@@ -101,7 +101,7 @@ def build_dataset(
             seconds = time.perf_counter() - begun
             return BuildResult(found, folder.here, folder.place, unchanged=True, seconds=seconds)
         folder.withdraw_manifest(lease)
-        lease = Unfinished(folder, lease)
+        lease = UnpublishedLease(folder, lease)
         folder.remove_temporary()
         if not is_compiled(request.kind):
             compile_kernels(request.kind, progress)

@@ -53,7 +53,7 @@ def read_recorded(layout: Layout, name: str) -> Recorded | None:
         ) from error
 
 
-def carry(source: Layout, target: Layout, name: str) -> list[str]:
+def copy_record(source: Layout, target: Layout, name: str) -> list[str]:
     """Copy the record of a named dataset to another root; return a line if the target has a different record."""
     try:
         found = read_recorded(source, name)

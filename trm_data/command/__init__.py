@@ -21,7 +21,7 @@ import tyro
 from typing_extensions import override
 from tyro.conf import arg, subcommand
 
-from trm_data.command.signals import hear_signals, nothing_unheard
+from trm_data.command.signals import hear_signals, resend_dropped_signals
 from trm_data.errors import OF_SPACE, Note
 
 LONGEST_ERROR = 10_000
@@ -234,7 +234,7 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
     _buffer_output()
     heard = hear_signals(Exit.TERMINATED)
     try:
-        with nothing_unheard(heard):
+        with resend_dropped_signals(heard):
             try:
                 yield
             finally:

@@ -92,7 +92,7 @@ def _send_again(number: int) -> bool:
 
 
 @contextmanager
-def nothing_unheard(heard: list[int]) -> Generator[None, None, None]:
+def resend_dropped_signals(heard: list[int]) -> Generator[None, None, None]:
     """Resend a signal if Python dropped its exception, as it does in `__del__` or a gc callback."""
     before = sys.unraisablehook
 
@@ -175,7 +175,7 @@ def interrupting(interrupt: Callable[[], object]) -> Generator[None, None, None]
         listener.close()
 
 
-class Heard:
+class SignalReceiver:
     """Receives signals in a thread, until it is closed.
 
     Args:
@@ -215,7 +215,7 @@ class Heard:
 @contextmanager
 def signals_end(
     program: str, grace_s: float = GRACE_S, leave: Callable[[SystemExit], None] = lambda _: None
-) -> Generator[Heard | None, None, None]:
+) -> Generator[SignalReceiver | None, None, None]:
     """End the process at most `grace_s` after a signal within the block; no effect outside the main thread.
 
     Args:
@@ -229,7 +229,7 @@ def signals_end(
     if threading.current_thread() is not threading.main_thread():
         yield None
         return
-    heard = Heard(program, grace_s, leave)
+    heard = SignalReceiver(program, grace_s, leave)
     try:
         yield heard
     except (KeyboardInterrupt, SystemExit):

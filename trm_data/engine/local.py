@@ -46,7 +46,7 @@ SERVER_ENVIRONMENT = {
     "PYTHONSAFEPATH": "1",  # modules of the current folder are not the library's
 }
 
-LOOK_S = 5.0
+POLL_S = 5.0
 """Interval between two checks whether the workers make progress, in seconds."""
 STILL_LOOKS = 36
 """Consecutive checks without progress before the workers are killed; more if `TRM_BUCKET_PATIENCE_S` is above its
@@ -146,7 +146,7 @@ def _watched(
     waiting: set[Future[R]] = set(futures)
     before, still, most_still = -1.0, 0, STILL_LOOKS + _looks_for_bucket()
     while waiting:
-        ended, waiting = wait_for(waiting, LOOK_S, FIRST_COMPLETED)
+        ended, waiting = wait_for(waiting, POLL_S, FIRST_COMPLETED)
         yield from ended
         workers = workers_now()
         spent = sum(_computed_s(worker.pid) for worker in workers)
@@ -156,7 +156,7 @@ def _watched(
             for worker in workers:
                 worker.kill()
             raise ScarceError(
-                f"the workers stood still for {still * LOOK_S:.0f} s, which they do where memory or threads are "
+                f"the workers stood still for {still * POLL_S:.0f} s, which they do where memory or threads are "
                 "scarce, or a disk does not answer; complete shards are kept. Build again with fewer --workers or a "
                 "higher limit (ulimit -v, the container's)"
             )
@@ -166,7 +166,7 @@ def _looks_for_bucket() -> int:
     """Return the number of extra polls while workers may wait for a bucket."""
     from trm_data.storage.gcs import patience_beyond_usual_s
 
-    return math.ceil(patience_beyond_usual_s() / LOOK_S)
+    return math.ceil(patience_beyond_usual_s() / POLL_S)
 
 
 def _computed_s(process: int | None) -> float:

@@ -17,7 +17,7 @@ MODULES = "TRM_PRELOAD"
 """Environment variable: names of the modules to import, separated by commas."""
 PARENT = "TRM_PRELOAD_FOR"
 """Environment variable: ID of the process that started the server, which may end before the server is ready."""
-LOOK_S = 0.2
+POLL_S = 0.2
 
 
 def _import_all() -> None:
@@ -30,7 +30,7 @@ def _import_all() -> None:
 
     before = signal.signal(signal.SIGALRM, look)
     gc.disable()  # it would scan the imported objects again and again
-    signal.setitimer(signal.ITIMER_REAL, LOOK_S, LOOK_S)
+    signal.setitimer(signal.ITIMER_REAL, POLL_S, POLL_S)
     try:
         for module in os.environ[MODULES].split(","):
             importlib.import_module(module)

@@ -250,7 +250,7 @@ class Kind(ABC):
         """
         return inputs, labels
 
-    def settle(
+    def undo_unrecorded_translation(
         self, inputs: NDArray[np.uint8], labels: NDArray[np.uint8]
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         """Return the base examples from imported originals, without translations of unknown offset.

@@ -290,7 +290,7 @@ class Bucket(Objects):
             size_bytes=blob.size,
             md5=md5,
             sha256=notes.get("sha256", "") if stated in ("", md5) else "",
-            proved=bool(stated) and stated == md5,
+            digest_verified=bool(stated) and stated == md5,
             generation=str(blob.generation),
             changes=str(blob.metageneration),
         )
@@ -505,7 +505,7 @@ class BucketStore(Store):
 
     url: str
     folder: Path
-    at_a_time = 8  # with the heartbeat of a lease, below the 10 connections that requests keeps
+    max_concurrent_requests = 8  # with the heartbeat of a lease, below the 10 connections that requests keeps
     local = False
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
@@ -607,7 +607,10 @@ class BucketStore(Store):
             return f"{self.where(name)}: is missing"
         if (there.size_bytes, there.sha256) == (size_bytes, sha256):
             try:
-                if there.proved or file_digest(self.fetch(name, size_bytes, sha256), "md5") == there.md5:
+                if (
+                    there.digest_verified
+                    or file_digest(self.fetch(name, size_bytes, sha256), "md5") == there.md5
+                ):
                     return ""
             except CorruptDatasetError as error:
                 return str(error)

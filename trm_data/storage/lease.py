@@ -33,7 +33,7 @@ LEASE_FILE = ".building"
 BEAT_S = 5.0
 LEASE_S = 30.0
 """Lease expiry in seconds: a holder that does not renew for this long counts as dead."""
-LOOK_S = 1.0
+POLL_S = 1.0
 
 LOG = logging.getLogger(__name__)
 
@@ -148,7 +148,7 @@ def _acquire(bucket: Objects, path: str, what: str) -> str:
     ours = {"host": socket.gethostname(), "process": process, "began": began}
     ours |= {"sees": host_identity(), "process_start": process_start(process)}
     content = json.dumps({**ours, "token": uuid.uuid4().hex}).encode()
-    seen, still_s, looked = ("", ""), 0.0, time.monotonic()
+    seen, unchanged_s, looked = ("", ""), 0.0, time.monotonic()
     while True:
         created = bucket.create(path, content)
         there = bucket.stat(path)
@@ -160,7 +160,7 @@ def _acquire(bucket: Objects, path: str, what: str) -> str:
         holder = _holder(found)
         mark, now = (there.generation, there.changes), time.monotonic()
         # A poll that took long counts little: the holder could not renew its lease either.
-        still_s, looked = still_s + min(now - looked, 2 * LOOK_S), now
+        unchanged_s, looked = unchanged_s + min(now - looked, 2 * POLL_S), now
         if _is_dead(holder):
             bucket.delete(path, there.generation)
         elif mark != seen:
@@ -169,11 +169,11 @@ def _acquire(bucket: Objects, path: str, what: str) -> str:
                     f"{bucket.where(path)}: another machine is working on {what} ({holder.get('host', '?')}, "
                     f"process {holder.get('process', '?')}, since {holder.get('began', '?')}); wait for it"
                 )
-            seen, still_s = mark, 0.0
-        elif still_s > LEASE_S:
+            seen, unchanged_s = mark, 0.0
+        elif unchanged_s > LEASE_S:
             bucket.delete(path, there.generation)
         else:
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
 
 
 def _holder(content: bytes | None) -> dict[str, object]:

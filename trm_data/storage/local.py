@@ -32,7 +32,7 @@ class LocalStore(Store):
     """
 
     root: Path
-    at_a_time = 1
+    max_concurrent_requests = 1
     local = True
 
     def _path(self, name: str) -> Path:

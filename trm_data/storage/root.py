@@ -156,7 +156,7 @@ class DatasetFolder(Folder):
     def remove(self, lease: Lease) -> None:
         """Remove the dataset, its manifest first, so that a partly removed dataset does not look complete."""
         self.withdraw_manifest(lease)
-        self.store.delete_folder(self.path, Unfinished(self, lease).check)
+        self.store.delete_folder(self.path, UnpublishedLease(self, lease).check)
 
     @property
     def size_bytes(self) -> int:
@@ -168,7 +168,7 @@ class DatasetFolder(Folder):
 
 
 @dataclass(frozen=True)
-class Unfinished(Lease):
+class UnpublishedLease(Lease):
     """Lease to write a dataset that has no manifest yet: if one appears, another machine finished the dataset.
 
     Attributes:

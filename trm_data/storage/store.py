@@ -49,7 +49,7 @@ class Stored:
     changes: str = ""
     md5: str = ""
     sha256: str = ""
-    proved: bool = False
+    digest_verified: bool = False
 
 
 def check_inside(name: str) -> str:
@@ -145,7 +145,7 @@ class Store(Protocol):
     Every operation raises `BucketError` if a bucket is unreachable or refuses, and `OSError` if a disk fails.
     """
 
-    at_a_time: int
+    max_concurrent_requests: int
     """Maximum number of concurrent requests that improves speed."""
     local: bool
     """Whether files are on a disk of this machine, whose lock excludes all other writers."""
@@ -201,10 +201,10 @@ class Store(Protocol):
         ...
 
     def each(self, ask: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
-        """Map a function that queries the store over the items, with `at_a_time` concurrent requests."""
-        if self.at_a_time == 1:
+        """Map a function that queries the store over the items, with `max_concurrent_requests` concurrent requests."""
+        if self.max_concurrent_requests == 1:
             return [ask(item) for item in items]
-        with ThreadPoolExecutor(self.at_a_time) as pool:
+        with ThreadPoolExecutor(self.max_concurrent_requests) as pool:
             return list(pool.map(ask, items))
 
     def names(self, folder: str, pattern: str = "**") -> list[str]:

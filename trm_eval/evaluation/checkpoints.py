@@ -52,7 +52,7 @@ def _steps_of(run: Folder) -> list[int]:
     return steps
 
 
-LOOK_S = 5.0
+POLL_S = 5.0
 """Time between two looks."""
 
 
@@ -82,4 +82,4 @@ def watch_checkpoints(
         if now not in ("running", "new"):
             said(now)
             return
-        pause(LOOK_S)
+        pause(POLL_S)

@@ -33,7 +33,7 @@ from trm_train.errors import BEING_TRAINED
 from trm_train.runs.resume import TESTED
 from trm_train.runs.status import Status, read_status
 
-LOOK_S = 0.5
+POLL_S = 0.5
 END_S = 60.0
 """For a process to save a checkpoint and end, where the batch fails or an earlier one was killed."""
 FULL = ("no space left", "disk quota exceeded")
@@ -154,7 +154,7 @@ def run_jobs(jobs: Sequence[Job], how: BatchOptions, screen: Screen, asked: Sequ
     try:
         while _step(jobs, how, screen, asked):
             screen.show(jobs)
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
     finally:
         _end_children(jobs)
 

@@ -11,7 +11,7 @@ import tyro
 from tyro.conf import Positional, arg
 
 from trm_data.command import Exit, Root, emit, help_fits_terminal
-from trm_data.command.signals import Heard, signals_end
+from trm_data.command.signals import SignalReceiver, signals_end
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import (
     SourceOption,
@@ -167,7 +167,7 @@ def _train(
     layout: Layout,
     archive: Layout | None,
     hosts: Hosts,
-    heard: Heard | None,
+    heard: SignalReceiver | None,
 ) -> int:
     """Train, say how it went, and keep a copy where that is wanted; returns the exit code."""
     from trm_train.console import RunConsole

@@ -31,7 +31,7 @@ from trm_train.errors import HostError
 MEET_S = 300.0
 """Timeout of a barrier, from the first process that arrives at it on; longer where a bucket is waited for longer than
 usual (`TRM_BUCKET_PATIENCE_S`)."""
-LOOK_S = 0.1
+POLL_S = 0.1
 """Between two looks whether the others have come."""
 BEAT_S = 1.0
 """Between two signs of life."""
@@ -124,7 +124,7 @@ class Hosts:
                 raise HostError(
                     f"{place}: waited {limit_s:.0f} s for {missing}; see its log for what it does"
                 )
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
         if self._met[place] > 1:  # all are here again, so all have read the previous messages
             with suppress(RuntimeError):
                 self.store.key_value_delete(f"trm/meet/{place}/{self._met[place] - 1}/{self.index}")
@@ -279,7 +279,7 @@ class Hosts:
                 before, beats, seen = beats, self._below("alive"), time.monotonic()
                 ending = self._below("ending")
                 left = {i for i in left if i in ending or before.get(i) != beats.get(i)}
-            time.sleep(LOOK_S)
+            time.sleep(POLL_S)
             if not left:
                 return
 

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any
 
 from trm_data.command import Exit
-from trm_data.command.signals import Heard, handled
+from trm_data.command.signals import SignalReceiver, handled
 
 URL_VARIABLE = "TRM_METADATA_URL"
 """Environment variable: another metadata server than Google's."""
@@ -75,7 +75,7 @@ class StopRequest:
             return 128 + self.signal
         return Exit.STALLED if self.too_slow else Exit.DONE
 
-    def take_over(self, heard: Heard | None) -> None:
+    def take_over(self, heard: SignalReceiver | None) -> None:
         """Take over the signals received by an earlier listener, so that none is lost in between."""
         if heard is None:
             return

@@ -78,7 +78,7 @@ def test_a_barrier_waits_longer_where_a_bucket_is_waited_for_longer(
     monkeypatch.delenv("TRM_BUCKET_PATIENCE_S", raising=False)
     if patience is not None:
         monkeypatch.setenv("TRM_BUCKET_PATIENCE_S", patience)
-    monkeypatch.setattr(coordination, "LOOK_S", 0.01)
+    monkeypatch.setattr(coordination, "POLL_S", 0.01)
     with pytest.raises(HostError, match=f"waited {seconds} s for process 1"):
         Hosts(0, 2, Store()).barrier("a place", limit_s=0.0)
 

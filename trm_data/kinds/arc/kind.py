@@ -233,7 +233,7 @@ class ArcKind(Kind):
         return (inputs, labels) if offsets is None else _moved_back(inputs, labels, offsets)
 
     @override
-    def settle(
+    def undo_unrecorded_translation(
         self, inputs: NDArray[np.uint8], labels: NDArray[np.uint8]
     ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
         cells = np.maximum(inputs, labels).reshape(-1, ARC_SIDE, ARC_SIDE) != PAD

@@ -126,7 +126,7 @@ class ImportedKind(Kind):
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
         if (rules := _rules(spec)) is not None:
             kind, inner = rules
-            inputs, labels = kind.settle(puzzles.inputs, puzzles.labels)
+            inputs, labels = kind.undo_unrecorded_translation(puzzles.inputs, puzzles.labels)
             return kind.check_puzzles(inner, split, replace(puzzles, inputs=inputs, labels=labels))
         tokens = _options(spec).vocabulary_size
         beyond = (puzzles.inputs >= tokens).any(axis=1) | (puzzles.labels >= tokens).any(axis=1)
@@ -217,7 +217,7 @@ def _groups(found: ImportedRows, split: Split, source: str, rules: tuple[Kind, D
     hashes = _hashes(inputs, first_examples)
     if rules is not None:
         kind, inner = rules
-        settled = kind.settle(inputs, labels)
+        settled = kind.undo_unrecorded_translation(inputs, labels)
         if kind.geometry(inner).identifier_each:
             facts.setdefault("task", [str(identifier) for identifier in first.tolist()])
         facts |= kind.facts(inner, *settled)
