@@ -208,7 +208,7 @@ class Kind(ABC):
             sources: Source of the puzzles.
             engine: Runs the tasks.
             progress: Shows the progress of every stage.
-            cache: This machine's cache folder for slow results that may be reused (`kinds.cached`).
+            cache: This machine's cache folder for slow results that may be reused.
 
         Raises:
             BadRowError: A row is not a valid puzzle, and the specification says to stop.

@@ -29,7 +29,7 @@ from trm_data.specs import DatasetSpec, OwnOptions, Split
 from trm_data.symmetry.base import Augmenter, Made, keyed_elements
 
 GENERATE_OWN = 1 << 32
-"""Purpose of the random draws in generators of other packages, far above the values of `seeds.Purpose`."""
+"""Purpose of the random draws in generators of other packages, far above the values of `seeds.draws.Purpose`."""
 MOST_LOOKED_AT = 64
 """Maximum number of symmetries for which all images are made to find the smallest."""
 

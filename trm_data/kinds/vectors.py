@@ -4,7 +4,7 @@ Numba has no such type, and loops vectorized by its compiler go through memory a
 registers. `&`, `|`, `^`, `~`, `<<`, `>>`, `+` and `-` take two vectors of the same type, or a vector and, on its
 right, a number for all lanes. Lanes are unsigned, like numpy's words; a shift by at least the bits of a lane is
 undefined, as in C. LLVM chooses the instructions, so the code also runs, more slowly, on narrow registers.
-Neighbours: `solve.nine` has the digits of a Sudoku in the lanes, `generate.boards` the rows of a maze.
+Neighbours: `kinds.sudoku.nine` has the digits of a Sudoku in the lanes, `kinds.maze.boards` the rows of a maze.
 """
 
 # pyright: basic, reportGeneralTypeIssues=false

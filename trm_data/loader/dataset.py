@@ -1,8 +1,8 @@
 """Open one split of a built dataset and check it against its manifest.
 
 Stored rows stay in memory if they fit a budget. A larger split is decoded once into a file under the root's cache
-and memory-mapped, so the processes of a machine share it (`loader.stored`). A virtual dataset stores its base puzzles
-and computes its rows (`loader.virtual`).
+and memory-mapped, so the processes of a machine share it (`StoredRows`). A virtual dataset stores its base puzzles
+and computes its rows (`VirtualRows`); both are in `loader.rows`.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ def shuffle(stream: NDArray[np.uint64], order: NDArray[np.int64]) -> None:
 
 @kernel
 def feistel(keys: NDArray[np.uint64], index: np.uint64, size: np.uint64) -> np.uint64:
-    """Return `seeds.feistel` on words."""
+    """Return `seeds.draws.feistel` on words."""
     width = U1 + U1
     while width < np.uint64(63) and (size - U1) >> width != U0:
         width += U1
@@ -275,7 +275,7 @@ def _draw(seed: int, purpose: int, a: int, b: int) -> tuple[np.uint64, np.uint64
 
 
 def words(seed: int, purpose: int, a: int, b: int, count: int) -> NDArray[np.uint64]:
-    """Return what `seeds.philox_words` returns."""
+    """Return what `seeds.draws.philox_words` returns."""
     out = np.empty(count, np.uint64)
     _words(*_draw(seed, purpose, a, b), out)
     return out
@@ -298,7 +298,7 @@ def shuffled(seed: int, purpose: int, a: int, b: int, count: int) -> NDArray[np.
 
 
 def feistel_keys(seed: int, purpose: int, names: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return `seeds.feistel_keys` of each name, uint64 [N, FEISTEL_ROUNDS]."""
+    """Return `seeds.draws.feistel_keys` of each name, uint64 [N, FEISTEL_ROUNDS]."""
     names = np.ascontiguousarray(names, np.int64)
     if len(names) and int(names.min()) < 0:
         raise ValueError(f"names: got {names.min()}; expected 0 and above")
@@ -308,7 +308,7 @@ def feistel_keys(seed: int, purpose: int, names: NDArray[np.int64]) -> NDArray[n
 
 
 def feistel_many(keys: NDArray[np.uint64], indices: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Return `seeds.feistel` of each index, int64, for round keys from `seeds.feistel_keys`."""
+    """Return `seeds.draws.feistel` of each index, int64, for round keys from `seeds.draws.feistel_keys`."""
     if not 1 <= size <= 1 << 63:
         raise ValueError(f"size: got {size}; expected 1 to 2**63")
     if len(indices) and not (int(indices.min()) >= 0 and int(indices.max()) < size):

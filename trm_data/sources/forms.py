@@ -2,7 +2,7 @@
 
 Input: an open `LocalSource` and the `Board` of its puzzles. Output: `TextRow`s. Text formats are one puzzle per line,
 grids over several lines, JSON, JSON Lines and OpenSudoku's XML; tables are CSV, Parquet and npz. docs/datasets.md
-lists them. Neighbours: `sources.rows` reads CSV; `sources.sudoku` and `sources.maze` decode the cells.
+lists them. Neighbours: `sources.rows` reads CSV; `kinds.sudoku.source` and `kinds.maze.source` decode the cells.
 """
 
 from __future__ import annotations

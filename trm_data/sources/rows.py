@@ -2,7 +2,7 @@
 
 Input: an open `LocalSource` and a decoder of a row's texts. Output: `StatedRows` with the valid rows, and a `Reject`
 for each invalid row.
-Neighbours: `sources.columns` finds the columns; `sources.sudoku` and `sources.maze` use this to read puzzles.
+Neighbours: `sources.columns` finds the columns; `kinds.sudoku.source` and `kinds.maze.source` use this to read puzzles.
 """
 
 from __future__ import annotations

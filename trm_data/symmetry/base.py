@@ -2,7 +2,7 @@
 
 Stored datasets use augmenters at build time, virtual ones in the loader.
 
-Neighbours: `augment.sudoku`, `augment.grid` and `augment.arc` have one each; `kinds` select that of a dataset.
+Neighbours: `kinds.sudoku.symmetry`, `symmetry.grid` and `kinds.arc.symmetry` have one each; `kinds` select that of a dataset.
 """
 
 from __future__ import annotations

@@ -140,7 +140,11 @@ EVALS = _schema(
         ),
         ("samples", pa.int32(), "sampled answers of each row; NULL: one answer without noise"),
         ("noise", pa.float64(), "standard deviation of the noise on the latent states of samples"),
-        ("selection", pa.string(), "how a sample was chosen: halt_logit, mode or first_halt"),
+        (
+            "selection",
+            pa.string(),
+            "how a sample was chosen: halt_logit, mode, first_halt, residual or rules",
+        ),
         ("sample_seed", pa.int64(), "seed of the noise"),
         (
             "exact_by_samples",

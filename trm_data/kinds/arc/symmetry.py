@@ -1,8 +1,8 @@
 """The symmetries of ARC as values, their numbering, and augmented rows of a dataset.
 
 Input: grids of colours uint8 [R, C], or untranslated rows of tokens. Output: transformed grids; the distinct
-augmentations of each task; encoded rows. Neighbours: `augment.dihedral` has the eight ids,
-`augment.arc_kernels` the bulk work, `encode.arc` the layout of a row.
+augmentations of each task; encoded rows. Neighbours: `symmetry.dihedral` has the eight ids,
+`kinds.arc.symmetry_kernels` the bulk work, `kinds.arc.encode` the layout of a row.
 
 An element permutes the colours 1 to 9 (0, black, stays), then turns or flips the grid. Its index is
 

@@ -2,8 +2,8 @@
 
 Input: untranslated rows of tokens, and the augmentations to make. Output: rows of tokens, written in place;
 and for each task the augmentations whose images are new.
-Neighbours: wrapped by `augment.arc`, which checks the arguments; tested there against `ArcSymmetry` and
-`encode_pair`. `canonical.arc_kernels` uses `image_steps`.
+Neighbours: wrapped by `kinds.arc.symmetry`, which checks the arguments; tested there against `ArcSymmetry` and
+`encode_pair`.
 """
 
 from __future__ import annotations

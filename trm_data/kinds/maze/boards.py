@@ -5,7 +5,7 @@ grids. Consecutive rows are at the same position of consecutive registers (`lane
 another register, and only one register is shuffled. A board is a `solve.vectors.Vector` with the operators `&`, `|`
 and `^`; all cells take a step in all directions within nanoseconds. In memory it is an array uint32 [32] or uint64
 [64]; the dtype tells which.
-Neighbours: `generate.maze_kernels` searches with boards.
+Neighbours: `kinds.maze.generate_kernels` searches with boards.
 
 These are numba intrinsics: call them from compiled functions only. Rows and columns outside the grid must be empty
 in the board that limits a step.

@@ -1,7 +1,7 @@
 """Mazes as text: one character for each cell, row by row; `#` wall, space free, `S` start, `G` goal, `o` path.
 
 `decode_maze` and `encode_maze` are inverses; the tokens are those of `encode.vocab`.
-Neighbours: `sources.maze` reads text with them; `solve`, `generate` and `canonical` check sizes with this module.
+Neighbours: `kinds.maze.source` reads text with them; `solve`, `generate` and `canonical` check sizes with this module.
 """
 
 from __future__ import annotations

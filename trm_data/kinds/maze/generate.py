@@ -1,8 +1,8 @@
 """Generate mazes whose shortest path is long.
 
 Input: seed, stream, a range of maze numbers, size, minimum path, range of wall shares. Output: inputs
-uint8 [N, S] as tokens, without labels (`solve.maze` makes them).
-Neighbours: `generate.maze_kernels` has the algorithm; the build divides a range among processes, which share no
+uint8 [N, S] as tokens, without labels (`kinds.maze.solve` makes them).
+Neighbours: `kinds.maze.generate_kernels` has the algorithm; the build divides a range among processes, which share no
 state.
 
 What is drawn: a number of walls, uniformly between two shares of the cells; that many walls, uniformly; a

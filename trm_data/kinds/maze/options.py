@@ -78,7 +78,7 @@ class MazeOptions(Options):
 
 
 def usual_min_path(rows: int, columns: int, *, unique: bool) -> int:
-    """Return the default minimum path of generated mazes (see `generate.default_min_path`)."""
+    """Return the default minimum path of generated mazes (see `kinds.maze.generate.default_min_path`)."""
     usual = max(1, round(3.9 * math.sqrt(rows * columns)) - 8)
     return min(usual, longest_unique_path(rows, columns)) if unique else usual
 

@@ -1,7 +1,7 @@
 """Label mazes with a shortest path, and check given labels.
 
 Input: mazes as tokens uint8 [N, S]. Output: `MazeLabels`, or the problem of each given label.
-Neighbours: `solve.maze_kernels` has the search; builds label mazes that are generated or have no answer,
+Neighbours: `kinds.maze.solve_kernels` has the search; builds label mazes that are generated or have no answer,
 `verify` checks labels by rule or by `path_problems`.
 
 A maze has up to millions of shortest paths. The published rule marks one: breadth-first from S, neighbours

@@ -2,7 +2,7 @@
 
 Input: mazes as tokens uint8 [N, S]. Output: labels, lengths and counts of shortest paths, written in place.
 Searches run on a grid with a border of zeros, so that no step needs a bounds check.
-Neighbours: wrapped by `solve.maze`.
+Neighbours: wrapped by `kinds.maze.solve`.
 """
 
 # pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false

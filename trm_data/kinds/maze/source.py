@@ -1,7 +1,7 @@
 """Read mazes from files of every format that `sources.forms` supports.
 
 Input: an open `LocalSource`. Output: `MazeRows` with the valid rows, and a `Reject` for each invalid row.
-`solve.maze` checks whether there is a path and whether the answer marks a shortest one.
+`kinds.maze.solve` checks whether there is a path and whether the answer marks a shortest one.
 Spaces are free cells, so nothing is stripped.
 """
 

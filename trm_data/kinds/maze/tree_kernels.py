@@ -3,7 +3,7 @@
 Rooms are at every second row and column. Wilson's algorithm (loop-erased random walks) draws a spanning tree of the
 lattice of rooms. The cell between two rooms of an edge is free, all others are walls. So exactly one path joins any
 two free cells.
-Neighbours: wrapped by `generate.generate_unique_mazes`, which explains what is drawn.
+Neighbours: wrapped by `kinds.maze.generate.generate_unique_mazes`, which explains what is drawn.
 """
 
 # pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false

@@ -1,8 +1,8 @@
 """The guesses of a Sudoku search, compiled: a digit in a cell, or a pair in a matching.
 
-Input: a state (see `solve.propagation`) at its fixed point. Output: a word of it, the bits to assume, and the
+Input: a state (see `kinds.sudoku.propagation`) at its fixed point. Output: a word of it, the bits to assume, and the
 bits of the unit that this decides; excluding the guess clears the same bits.
-Neighbours: `solve.sudoku_kernels` searches with these.
+Neighbours: `kinds.sudoku.solve_kernels` searches with these.
 """
 
 # pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false
@@ -166,7 +166,7 @@ def _find_fewest_matchings(
     box_rows: int,
     box_columns: int,
 ) -> tuple[int, int]:
-    """Return the band or (after the bands) stack, and the digit: `solve.nine.find_fewest_matchings` for all boxes."""
+    """Return the band or (after the bands) stack, and the digit: `kinds.sudoku.nine.find_fewest_matchings` for all boxes."""
     side = box_rows * box_columns
     n = np.uint64(side)
     row_mask = (U1 << n) - U1

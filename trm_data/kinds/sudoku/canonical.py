@@ -1,8 +1,8 @@
 """Canonical forms of Sudoku puzzles: two forms are equal if and only if a symmetry maps the puzzles to each other.
 
 Input: puzzles with their only solutions, uint8 [N, S]. Output: `Canonical`, and hashes for the catalog.
-Neighbours: `canonical.sudoku_kernels` has the algorithm; `kinds.sudoku.choose` keeps splits disjoint by
-these hashes, `verify` checks them. The group is that of `augment.sudoku`.
+Neighbours: `kinds.sudoku.canonical_kernels` has the algorithm; `kinds.sudoku.choose` keeps splits disjoint by
+these hashes, `verify` checks them. The group is that of `kinds.sudoku.symmetry`.
 
 A form is an image of the puzzle under the group, chosen by a rule that gives the same form for every image. It is
 not the smallest image in reading order.

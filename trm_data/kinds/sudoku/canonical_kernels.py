@@ -1,7 +1,7 @@
 """The canonical form of a Sudoku puzzle, compiled: individualisation and refinement.
 
 Input: a puzzle with its only solution. Output: the form and the number of automorphisms.
-Neighbours: wrapped by `canonical.sudoku`, which explains the form.
+Neighbours: wrapped by `kinds.sudoku.canonical`, which explains the form.
 
 Rows, columns, boxes and digits carry colours, words computed only from the structure, so equivalent puzzles
 get the same colours whatever their order. Refinement hashes the colours around each cell (of the solved

@@ -1,7 +1,7 @@
 """Generate Sudoku puzzles with one solution.
 
 Input: seed, stream, a range of puzzle numbers, box shape. Output: puzzles and solutions uint8 [N, S].
-Neighbours: `generate.sudoku_kernels` has the algorithm; the build divides a range among processes, which share no
+Neighbours: `kinds.sudoku.generate_kernels` has the algorithm; the build divides a range among processes, which share no
 state.
 
 Puzzle i depends only on (seed, stream, i). A search in random order fills a grid that starts with random boxes on
@@ -69,7 +69,7 @@ RATING_QUANTILES = (
     153, 168, 179, 192, 212, 232, 250, 273, 294, 322, 341, 364, 401, 451, 557, 1248,
 )
 # fmt: on
-"""Quantiles 0, 1/32, ... 1 of 8 times `solve.sudoku.rate`, over 1,000 rows of Sudoku-Extreme's training set."""
+"""Quantiles 0, 1/32, ... 1 of 8 times `kinds.sudoku.solve.rate`, over 1,000 rows of Sudoku-Extreme's training set."""
 
 
 def generate_hard(
@@ -107,7 +107,7 @@ def generate_counted(
 
 @functools.cache
 def _make_images() -> Images:
-    """Return the images over which `solve.sudoku.rate` counts guesses."""
+    """Return the images over which `kinds.sudoku.solve.rate` counts guesses."""
     from trm_data.kinds.sudoku.generate_kernels import Images
 
     indices = bounded(0, Purpose.RATE, 3, 3, num_elements(3, 3), RATE_IMAGES)

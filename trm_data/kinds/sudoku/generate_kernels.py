@@ -1,7 +1,7 @@
 """The Sudoku generator's compiled core: a random full grid, then clues removed in random order.
 
 Input: seed, stream and the range of puzzle numbers. Output: puzzles and solutions, written in place.
-Neighbours: wrapped by `generate.sudoku`; searches with `solve.sudoku_kernels`.
+Neighbours: wrapped by `kinds.sudoku.generate`; searches with `kinds.sudoku.solve_kernels`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Solve Sudoku grids of any supported box shape, count solutions, and rate difficulty.
 
 Input: puzzles uint8 [N, S], 0 for blank. Output: `Solved`, or ratings float32 [N].
-Neighbours: `solve.sudoku_kernels` has the algorithm; `kinds.sudoku` checks puzzles with `solve`
+Neighbours: `kinds.sudoku.solve_kernels` has the algorithm; `kinds.sudoku` checks puzzles with `solve`
 and stores `rate` in the catalog.
 """
 
@@ -51,7 +51,7 @@ def rate(puzzles: NDArray[np.uint8], box_rows: int, box_columns: int) -> NDArray
     """Return our difficulty rating of each puzzle, float32 [N]: the mean guess count over 8 fixed images.
 
     A guess is one candidate set that the depth-first search assumes on its way to the first solution; excluding it
-    after a failure is not a guess. Propagation is that of `solve.propagation`. The guess:
+    after a failure is not a guess. Propagation is that of `kinds.sudoku.propagation`. The guess:
     - of all bands and stacks, the one with the fewest matchings left in total (over its digits that have
       more than one), bands before stacks, upper and left ones first;
     - in it the digit with the fewest, the smallest first;

@@ -1,7 +1,7 @@
 """The symmetries of Sudoku as values, and their numbering; rows of a dataset are made by `SudokuAugmenter`.
 
 Input: grids uint8, 0 for blank. Output: transformed grids, or encoded rows for the shard writer.
-Neighbours: `augment.sudoku_kernels` makes the same rows in bulk; `kinds.sudoku` uses `SudokuAugmenter`. A row's
+Neighbours: `kinds.sudoku.symmetry_kernels` makes the same rows in bulk; `kinds.sudoku` uses `SudokuAugmenter`. A row's
 symmetry is undone from its catalog row with `SudokuSymmetry.from_index(element, R, C).inverse()`, which applies
 to cell values (token - 1).
 
