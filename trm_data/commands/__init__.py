@@ -1,1 +1,1 @@
-"""The commands of `trm-data`, one module each."""
+"""Commands of `trm-data`, one module each."""

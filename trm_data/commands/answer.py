@@ -45,11 +45,11 @@ ENDINGS: Mapping[str, Form] = {
     ".parquet": "parquet",
     ".txt": DRAWN,
 }
-"""What a file holds by its ending, where no form is named."""
+"""Default output format by file name extension."""
 
 
 def choose_form(named: Form | None, out: str | None, *, as_json: bool) -> Form:
-    """How an answer is given."""
+    """Return the output format: the requested one, else from the file name, else a table."""
     if as_json and named not in (None, "json"):
         raise QueryError(f"--json and --format {named}: one of them")
     if as_json or named is not None:
@@ -65,7 +65,7 @@ def choose_form(named: Form | None, out: str | None, *, as_json: bool) -> Form:
 
 
 def read_query(text: str) -> str:
-    """The SQL that a user means: as it was typed, in a file `*.sql`, or on standard input for `-`."""
+    """Return the SQL: the text itself, the content of a file `*.sql`, or stdin for `-`."""
     if text == "-":
         read, where = sys.stdin.read(), "standard input"
     elif text.endswith(".sql") and (
@@ -86,7 +86,7 @@ def read_query(text: str) -> str:
 
 
 def give_views(program: str, views: Mapping[str, View], name: str | None, *, as_json: bool) -> None:
-    """Print what SQL can ask, or the columns of one table."""
+    """Print the tables for SQL, or the columns of one table."""
     if name is None:
         rows = [(view.name, view.says) for view in views.values()]
         emit(list(views.values()), partial(print_table, ["name", "what it says"], rows), as_json=as_json)
@@ -108,14 +108,14 @@ WAYS_ON = "; --wide or --format vertical shows all"
 def give_answer(
     found: QueryResult, form: Form, out: str | None, *, wide: bool = False, hint: str = WAYS_ON
 ) -> None:
-    """Print what a query found, or write it to a file, whole or not at all.
+    """Print the result of a query, or write it to a file atomically.
 
     Args:
-        found: The answer.
-        form: How it is given.
-        out: A file.
-        wide: All of a table on a terminal too.
-        hint: How to see what a terminal has no room for.
+        found: Result of the query.
+        form: Output format.
+        out: File to write; None prints the result.
+        wide: Print all rows and columns, even if they do not fit the terminal.
+        hint: Message that explains how to show rows and columns that do not fit the terminal.
     """
     if out is None:
         print_result(found, form, wide=wide, hint=hint)

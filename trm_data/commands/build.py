@@ -1,4 +1,4 @@
-"""`trm-data build`: one subcommand for each kind of puzzle, and one for the named datasets of the research."""
+"""`trm-data build`: a subcommand for each kind of puzzle, and one for the named datasets of the research."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class BuildNamed:
     """No progress."""
 
     def run(self) -> int:
-        """Build them one after the other."""
+        """Build the datasets in sequence."""
         from trm_data.building.estimate import estimate_build
         from trm_data.named import datasets_of_study, named_dataset
 
@@ -88,7 +88,7 @@ class BuildNamed:
         return 0
 
     def _changes(self) -> dict[str, object]:
-        """Options that the user gives for a named dataset."""
+        """Return the options to change in the request of a named dataset."""
         changes: dict[str, object] = {"engine": self.engine, "workers": self.workers}
         changes |= {"json": self.json, "quiet": self.quiet}
         if self.source is not None:
@@ -105,17 +105,17 @@ class Build:
     """Build a dataset: `trm-data build sudoku --size 500 --aug 1000`, or a named one: `trm-data build NAME`."""
 
     def run(self) -> int:
-        """Build it."""
+        """Build the dataset."""
         kind: BuildFields | BuildNamed = self.kind  # pyright: ignore[reportAttributeAccessIssue]
         return kind.run() if isinstance(kind, BuildNamed) else run_fields(kind)
 
 
 def build_command(arguments: list[str]) -> type[Build]:
-    """The command `build` with a subcommand for each kind: the kinds of this package, and the kind that the user typed.
+    """Return the command `build` with a subcommand for each kind of this package, and for the requested kind.
 
     Args:
-        arguments: What the user typed; subcommands are made only for a build, and a kind of another package is not
-            imported unless it stands there.
+        arguments: Command-line arguments. Subcommands are made only if the command is `build`, and a kind of another
+            package is imported only if it is named.
     """
     if arguments[:1] != ["build"]:
         return Build
@@ -141,13 +141,13 @@ OWN, NAMED = "own", "named"
 
 
 def name_subcommand(arguments: list[str]) -> list[str]:
-    """`build NAME` and `build --all-for STUDY` mean `build named ...`; `build KIND` of a package, `build own KIND`."""
+    """Insert the subcommand: `named` for `build NAME` and `--all-for`, `own` for a KIND of another package."""
     if arguments[:1] != ["build"]:
         return arguments
     if len(arguments) < 2:
         raise UsageError(_name_first([]))
     first = arguments[1]
-    if first == "other":  # what `own` was called before
+    if first == "other":  # former name of `own`
         return ["build", OWN, *arguments[2:]]
     known = {name for name, parts in built_in().items() if parts.fields is not None} | {OWN, NAMED}
     if first in known or first in ("-h", "--help"):
@@ -160,7 +160,7 @@ def name_subcommand(arguments: list[str]) -> list[str]:
 
 
 def _check_named(words: list[str], kinds: set[str]) -> None:
-    """Refuse an unknown dataset name, and options before a kind."""
+    """Raise an error for an unknown dataset name, and for options before a kind."""
     if not words[0].startswith("-"):
         from trm_data.named import named_dataset
 
@@ -182,14 +182,14 @@ def _name_first(words: list[str]) -> str:
 
 
 def _is_own_kind(name: str) -> bool:
-    """Whether another package provides a kind of this name."""
+    """Return whether another package provides a kind of this name."""
     from importlib.metadata import entry_points
 
     return bool(name) and bool(entry_points(group=ENTRY_POINTS, name=name))
 
 
 def run_fields(fields: BuildFields) -> int:
-    """Build what a command line asks for, and say what was built."""
+    """Build the requested dataset and print a summary."""
     layout = resolve_root(fields.root)
     if fields.dry_run:
         from trm_data.building.estimate import estimate_build

@@ -27,12 +27,12 @@ SplitName = Literal["train", "validation", "test"]
 
 
 def is_glob(name: str) -> bool:
-    """Whether a name stands for all that fit it."""
+    """Return whether a name is a glob."""
     return any(letter in name for letter in "*?[")
 
 
 def chosen(layout: Layout, names: Sequence[str]) -> list[str]:
-    """The datasets that are meant, each once: globs in the order of the alphabet, names as they were typed."""
+    """Return the selected datasets without duplicates: matches of globs in alphabetical order, names as typed."""
     if not names:
         raise SpecError(
             "no dataset named (expected names or quoted globs such as 'sudoku-*'; trm-data list shows them)"
@@ -40,7 +40,7 @@ def chosen(layout: Layout, names: Sequence[str]) -> list[str]:
     there = sorted(layout.dataset_names()) if any(map(is_glob, names)) else []
     found: dict[str, None] = {}
     for name in names:
-        name = name.rstrip("/")  # which shells put behind folders
+        name = name.rstrip("/")  # added by shell completion of folders
         fitting = fnmatch.filter(there, name) if is_glob(name) else [name]
         if not fitting:
             raise DatasetNotFoundError(
@@ -51,19 +51,19 @@ def chosen(layout: Layout, names: Sequence[str]) -> list[str]:
 
 
 def megabytes(size_bytes: float) -> str:
-    """A size for people."""
+    """Format a size in bytes as MB or GB."""
     return f"{size_bytes / 1e6:,.1f} MB" if size_bytes < 1e10 else f"{size_bytes / 1e9:,.1f} GB"
 
 
 def duration(seconds: float) -> str:
-    """A time for people."""
+    """Format a duration."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def facts_of(result: BuildResult) -> dict[str, Any]:
-    """What a build did, as plain data."""
+    """Return the result of a build as plain data."""
     manifest = result.manifest
     return {
         "name": manifest.name,
@@ -81,7 +81,7 @@ def facts_of(result: BuildResult) -> dict[str, Any]:
 
 
 def print_built(result: BuildResult) -> None:
-    """What a build did, for people."""
+    """Print the result of a build."""
     manifest = result.manifest
     counts = ", ".join(f"{entry.num_examples:,} {split}" for split, entry in manifest.splits.items())
     if result.unchanged:
@@ -100,12 +100,12 @@ def print_built(result: BuildResult) -> None:
 
 
 def bad_rows(count: int) -> str:
-    """A number in words."""
+    """Format a number of bad rows."""
     return f"{count:,} bad row{'s' * (count != 1)}"
 
 
 def print_estimate(estimate: Estimate) -> None:
-    """What a build would make; nothing is built."""
+    """Print the estimate of a build."""
     if estimate.built:
         print(f"{estimate.name}: already built; the same build would do nothing")
         return

@@ -39,7 +39,7 @@ class Export:
     """No progress."""
 
     def run(self) -> int:
-        """Write it and say what was written."""
+        """Write the dataset and print a summary."""
 
         from trm_data.export import export_dataset
         from trm_data.show.progress import terminal_progress

@@ -31,9 +31,9 @@ class Import:
     """
 
     folder: Annotated[Positional[str], arg(metavar="DIR")]
-    """A folder that `trm-data export` wrote, or of the published code."""
+    """Folder written by `trm-data export`, or dataset folder of the published code."""
     name: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
-    """Name of the dataset (default: that of the folder)."""
+    """Name of the dataset (default: name of the folder)."""
     kind: Annotated[str | None, arg(metavar="sudoku|maze|arc|rows", help_behavior_hint="")] = None
     """Rules by which rows are checked, rated and drawn (default: from export.json, else rows)."""
     root: Root = None
@@ -44,7 +44,7 @@ class Import:
     """No progress."""
 
     def run(self) -> int:
-        """Import them and say what came."""
+        """Import the rows and print a summary."""
         from trm_data.building.flow import build_dataset
         from trm_data.commands.common import facts_of, print_built
         from trm_data.engine.local import LocalEngine

@@ -31,7 +31,7 @@ class List:
     json: Json = False
 
     def run(self) -> int:
-        """Print a table."""
+        """Print a table of the datasets."""
         from trm_data.describe.facts import list_datasets
 
         layout = resolve_root(self.root)

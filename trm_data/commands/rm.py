@@ -34,7 +34,7 @@ class Remove:
     root: Root = None
 
     def run(self) -> int:
-        """Ask once, then remove them."""
+        """Confirm once, then remove the datasets."""
         from trm_data.removal import remove, size_to_remove
 
         layout = resolve_root(self.root)

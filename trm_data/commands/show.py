@@ -46,7 +46,7 @@ class Show:
     json: Json = False
 
     def run(self) -> int:
-        """Draw them."""
+        """Draw the examples."""
         from trm_data.describe.examples import read_example
 
         layout = resolve_root(self.root)
@@ -70,7 +70,7 @@ class Show:
         return 0
 
     def _rows(self, layout: Layout) -> list[int]:
-        """Which rows to draw."""
+        """Return the rows to draw."""
         from trm_data.describe.examples import rated_rows, task_rows
 
         chosen = [word for word in ("index", "rating", "task") if getattr(self, word) is not None]

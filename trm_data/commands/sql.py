@@ -73,11 +73,11 @@ class Tables:
     """
 
     name: Annotated[Positional[str | None], arg(metavar="NAME", help_behavior_hint="")] = None
-    """Print the columns of this one."""
+    """Table to print the columns of (default: list all tables)."""
     json: Json = False
 
     def run(self) -> int:
-        """Print them."""
+        """Print the tables or columns."""
         from trm_data.catalog.schema import list_tables
 
         give_views("trm-data", list_tables(), self.name, as_json=self.json)

@@ -1,6 +1,6 @@
 """Program start: Ctrl-C during imports ends the program with one line.
 
-Imports the standard library alone, and little of it: before this module runs Ctrl-C is Python's to answer.
+This module imports only a few modules of the standard library, because until it runs, Python itself handles Ctrl-C.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from contextlib import suppress
 from importlib import import_module
 
 INTERRUPTED = 130
-"""`trm_data.command.Exit.INTERRUPTED`, which takes imports that may be interrupted themselves."""
+"""Value of `trm_data.command.Exit.INTERRUPTED`; its import could itself be interrupted."""
 
 
 def start(program: str, cli: str) -> None:
     """Import a program and run it.
 
     Args:
-        program: Stands before what is said.
+        program: Name of the program, prefix of messages.
         cli: Module with its `main`.
     """
     _open_closed_streams()
-    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where the caller ignores it
+    ours = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # False if the caller ignores SIGINT
     if ours:
         signal.signal(signal.SIGINT, lambda *_: _end(program))
     main = import_module(cli).main
@@ -33,12 +33,12 @@ def start(program: str, cli: str) -> None:
 
 
 def _open_closed_streams() -> None:
-    """Connect standard streams that the caller closed with nothing: else Python has None in their place, and the next
-    file that is opened gets their number."""
+    """Open the null device for closed standard streams; otherwise Python sets them to None, and the next file that is
+    opened gets their file descriptor."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             descriptor = os.open(os.devnull, os.O_RDWR)
-            if descriptor != number:  # the number is taken
+            if descriptor != number:  # another file has this descriptor
                 os.close(descriptor)
                 descriptor = number
             setattr(sys, name, os.fdopen(descriptor, "w" if number else "r", encoding="utf-8", closefd=False))

@@ -1,4 +1,4 @@
-"""The commands for roots on buckets and elsewhere: `sync` copies datasets, `catalog` indexes them."""
+"""`trm-data sync` copies datasets between roots; `trm-data catalog` indexes them."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Sync:
     target: Annotated[Positional[str], arg(metavar="DST")]
     """Root to copy to."""
     names: Annotated[Positional[tuple[str, ...]], arg(metavar="[NAME ...]", help_behavior_hint="")] = ()
-    """Which datasets, or globs in quotes (default: all of them)."""
+    """Names of datasets, or quoted globs (default: all)."""
     json: Json = False
 
     def run(self) -> int:
-        """Copy them and say what was copied."""
+        """Copy the datasets and print a summary."""
         from trm_data.show.progress import terminal_progress
         from trm_data.sync import sync_datasets
 
@@ -73,12 +73,12 @@ class Catalog:
     """
 
     action: Annotated[Positional[Literal["refresh"]], arg(metavar="refresh")]
-    """refresh: write it again."""
+    """refresh: rebuild the index."""
     root: Root = None
     json: Json = False
 
     def run(self) -> int:
-        """Make it and say where it is."""
+        """Rebuild the index and print its path."""
         from trm_data.catalog.write import refresh_catalog
 
         layout = root_to_read(self.root)

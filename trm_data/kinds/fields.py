@@ -1,6 +1,6 @@
 """Command-line fields of every `trm-data build`; kinds derive their own (`kinds/<kind>/options.py`).
 
-This module is imported for `--help`, so neither it nor the modules that derive from it import anything heavy.
+This module is imported for `--help`, so it and the modules that derive from it have no heavy imports.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 NO_DEFAULT_SHOWN: dict[str, Any] = {"help_behavior_hint": ""}
-"""For options whose default needs words: tyro adds none."""
+"""Arguments of options whose help describes the default; tyro then shows no default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class BuildFields:
     """Fields of every kind of build."""
 
     kind_name: ClassVar[str] = ""
-    """The kind that is built, where the class says it."""
+    """Kind of puzzle, if the class sets it."""
 
     seed: int = 0
     """Seed of all random choices."""

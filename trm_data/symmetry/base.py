@@ -2,7 +2,8 @@
 
 Stored datasets use augmenters at build time, virtual ones in the loader.
 
-Neighbours: `kinds.sudoku.symmetry`, `symmetry.grid` and `kinds.arc.symmetry` have one each; `kinds` select that of a dataset.
+Neighbours: `kinds.sudoku.symmetry`, `symmetry.grid` and `kinds.arc.symmetry` have one each; `kinds` select that of a
+dataset.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The eight symmetries of a rectangular grid as values, and as cell numbers for kernels.
 
 Input: grids of any shape. Output: their images; a grid of R x C has images of C x R for the ids 1, 3, 6, 7.
-Neighbours: `symmetry.grid` and `kinds.arc.symmetry` build their groups on it. Ids and inverses are those of the published
-code: 0 identity; 1, 2, 3 rotations by 90, 180, 270 degrees counter-clockwise; 4 left-right flip; 5 up-down flip;
-6 transpose; 7 left-right flip of the rotation by 90.
+Neighbours: `symmetry.grid` and `kinds.arc.symmetry` build their groups on it. Ids and inverses are those of the
+published code: 0 identity; 1, 2, 3 rotations by 90, 180, 270 degrees counter-clockwise; 4 left-right flip; 5 up-down
+flip; 6 transpose; 7 left-right flip of the rotation by 90.
 """
 
 from __future__ import annotations

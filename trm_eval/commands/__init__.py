@@ -1,1 +1,1 @@
-"""The commands of `trm-eval`, a file each."""
+"""Commands of `trm-eval`, one module each."""

@@ -1,4 +1,4 @@
-"""`trm-eval bundle`: everything that a notebook without a network needs to answer a competition's tasks."""
+"""`trm-eval bundle`: packs all files that a notebook without a network needs to answer a competition's tasks."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Bundle:
     json: Json = False
 
     def run(self) -> int:
-        """Make it and say what is in it."""
+        """Make the bundle and print its contents."""
         from trm_data.show.progress import terminal_progress
         from trm_eval.bundle.make import Wanted, make_bundle, plan_bundle
         from trm_eval.bundle.target import parse_target, this_python

@@ -1,4 +1,4 @@
-"""`trm-eval compare`: two runs on the same puzzles."""
+"""`trm-eval compare`: compares two runs on the same puzzles."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Compare:
     a: Annotated[Positional[str], arg(metavar="A")]
     """A run's name or folder, an experiment (the run that it defines), or the id of an evaluation."""
     b: Annotated[Positional[str], arg(metavar="B")]
-    """The same; its advantage over A is what is counted."""
+    """As A; the reported difference is B - A."""
     scale: ScaleOption = None
     data: DataOption = None
     flips: int = 5

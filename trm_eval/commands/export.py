@@ -1,4 +1,4 @@
-"""`trm-eval export`: a run packed for others, as a folder or on the Hugging Face hub."""
+"""`trm-eval export`: packs a run for other users, as a folder or on the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Export:
     json: Json = False
 
     def run(self) -> int:
-        """Pack it, push it, and say what was packed."""
+        """Pack the run, push it if requested, and print a summary."""
         from trm_eval.package.hub import PREFIX, check_repository, push_package
         from trm_eval.package.pack import HERE, pack_run
         from trm_train.runs.record import find_run
@@ -88,7 +88,7 @@ class Export:
 
 @contextmanager
 def _folder(out: str | None, name: str) -> Generator[Path, None, None]:
-    """The folder to write, which goes again where the user gave none."""
+    """Context with the folder to write; a temporary folder if the user gave none."""
     if out is not None:
         yield Path(out).expanduser()
         return

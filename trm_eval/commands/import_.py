@@ -1,4 +1,4 @@
-"""`trm-eval import`: a package of `trm-eval export` as a run under this root."""
+"""`trm-eval import`: imports a package of `trm-eval export` as a run under this root."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Import:
     json: Json = False
 
     def run(self) -> int:
-        """Bring it there and say how to evaluate it."""
+        """Import the package and print how to evaluate the run."""
         from trm_eval.package.hub import PREFIX, fetch_package
         from trm_eval.package.unpack import unpack_run
 

@@ -1,4 +1,4 @@
-"""`trm-eval predict`: answer puzzles that are given here and now."""
+"""`trm-eval predict`: solves puzzles from the command line or a file."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Predict:
     reference: Annotated[Positional[str], arg(metavar="RUN")]
     """A run's name or folder, or an experiment: the run that it defines (at --scale and --data, if given)."""
     puzzle: Annotated[str | None, arg(metavar="TEXT", help_behavior_hint="")] = None
-    """The puzzle itself."""
+    """Puzzle as text."""
     file: Annotated[Path | None, arg(metavar="FILE", help_behavior_hint="")] = None
     """File of puzzles in any format of a build (docs/datasets.md); - is stdin."""
     columns: Annotated[str, arg(metavar="question=NAME", help_behavior_hint="")] = ""
@@ -71,7 +71,7 @@ class Predict:
     """Print JSON for machines, one object a puzzle in a list."""
 
     def run(self) -> int:
-        """Answer and draw."""
+        """Solve the puzzles and print the answers."""
         with signals_end("trm-eval"):
             return self._answer()
 
@@ -130,7 +130,7 @@ class Predict:
 
 
 def _print(solution: Solution, *, trace: bool) -> None:
-    """Print a puzzle with its answer, and what is known of it."""
+    """Print a puzzle with its answer, its solution if known, and the verdict."""
     from trm_data.show.render import print_drawings
     from trm_eval.predict import steps_of, verdict
 

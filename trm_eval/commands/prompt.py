@@ -1,7 +1,7 @@
-"""The prompt of `trm-eval sql`: one query after another, with history and completion by GNU readline (or editline).
+"""Interactive prompt of `trm-eval sql`, with history and completion by GNU readline (or editline).
 
-A query ends with `;` or an empty line; `@name` and `.words` at their line's end. Every query opens the root again, so
-that runs which are training are seen as they are.
+A query ends with `;` or an empty line; `@name` and `.command` end with their line. Every query opens the root again, so
+results include the current state of active runs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trm_eval.tables.query import query_results
 from trm_eval.tables.views import list_views
 
 HISTORY = "sql_history"
-"""File in the user's cache folder."""
+"""History file in the user's cache folder."""
 HISTORY_LINES = 2000
 WAYS_ON = "; .wide or .format vertical shows all"
 FIRST, FURTHER = "trm> ", "...> "
@@ -45,7 +45,7 @@ SELECT ...;            a query, over as many lines as you like; it ends with ; o
 
 
 class Completion:
-    """Completes names of views and columns, `@queries`, `.words` and SQL's keywords, as readline asks for them."""
+    """Readline completer of views, columns, `@queries`, `.commands` and SQL keywords."""
 
     def __init__(self) -> None:
         views = list_views()
@@ -57,7 +57,7 @@ class Completion:
         self._found: list[str] = []
 
     def matches(self, text: str) -> list[str]:
-        """What a beginning can become; keywords in the case in which it is typed."""
+        """Return the completions of a prefix; keywords take the case of the prefix."""
         found = [name for name in self.names if name.startswith(text.lower())]
         if text and not text.startswith(("@", ".")):
             words = (word.upper() if text.isupper() else word for word in self._keywords)
@@ -65,20 +65,20 @@ class Completion:
         return found
 
     def __call__(self, text: str, state: int) -> str | None:
-        """The match of a number, as readline counts them."""
+        """Return the completion with index `state`, or None after the last one, as readline requires."""
         if state == 0:
             self._found = self.matches(text)
         return self._found[state] if state < len(self._found) else None
 
 
 class Prompt:
-    """Reads queries and prints what they find.
+    """Reads queries and prints their results.
 
     Args:
-        layout: The root.
-        form: How answers are printed, until `.format`.
-        wide: Tables have all columns and rows, until `.wide`.
-        verify: Check every file that is read, whatever was found whole before.
+        layout: Root of the results.
+        form: Initial output format; `.format` changes it.
+        wide: Whether tables initially have all columns and rows; `.wide` changes this.
+        verify: Check every file that is read, even if an earlier check succeeded.
     """
 
     def __init__(self, layout: Layout, form: Form, *, wide: bool, verify: bool) -> None:
@@ -89,7 +89,7 @@ class Prompt:
         self._verify = verify
 
     def run(self) -> None:
-        """Ask until the user leaves."""
+        """Answer queries until the user leaves."""
         while True:
             try:
                 text = self._read()
@@ -105,7 +105,7 @@ class Prompt:
                 print(f"trm-eval: {error}", file=sys.stderr)
 
     def _read(self) -> str | None:
-        """What a user typed, as a whole; None where he ends it."""
+        """Read a whole query or command; return None at the end of input."""
         lines: list[str] = []
         while True:
             try:
@@ -135,7 +135,7 @@ class Prompt:
             print(f"trm-eval: left out: {problem}", file=sys.stderr)
 
     def _do(self, text: str) -> None:
-        """What begins with a dot."""
+        """Execute a dot command."""
         from trm_eval.commands.sql import Queries, Tables
 
         try:
@@ -162,13 +162,13 @@ class Prompt:
 
 
 def ask(layout: Layout, *, form: Form, wide: bool, verify: bool) -> int:
-    """Answer queries at a prompt until the user leaves; returns the exit code."""
+    """Answer queries at a prompt until the user leaves; return the exit code."""
     readline.set_completer(Completion())
     readline.set_completer_delims(" \t\n,;()=<>+-*/'\"")
     editline = "libedit" in (readline.__doc__ or "")
     readline.parse_and_bind("bind ^I rl_complete" if editline else "tab: complete")
     history = user_cache() / HISTORY
-    with suppress(OSError):  # missing or unreadable: there is no history
+    with suppress(OSError):  # missing or unreadable: start without a history
         readline.read_history_file(history)
     readline.set_history_length(HISTORY_LINES)
     print(f"SQL over {layout.place}, read-only; .help says how, Tab completes, Ctrl-D leaves")
@@ -180,7 +180,7 @@ def ask(layout: Layout, *, form: Form, wide: bool, verify: bool) -> int:
 
 
 def _keep(history: Path) -> None:
-    """Keep what was typed, for this user alone."""
+    """Save the history, readable by this user only."""
     try:
         history.parent.mkdir(parents=True, exist_ok=True)
         history.touch(mode=0o600)

@@ -1,4 +1,4 @@
-"""`trm-eval report`: what came of experiments, as a page."""
+"""`trm-eval report`: results of experiments as a page."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Report:
     json: Json = False
 
     def run(self) -> int:
-        """Write it and say where."""
+        """Write the report and print its path."""
         from trm_eval.report.page import further_blocks, study_page
         from trm_eval.report.write import write_report
         from trm_eval.tables.files import skipping_damaged
@@ -70,7 +70,7 @@ class Report:
         return say_what_is_left_out("trm-eval", problems, skip=self.skip_damaged)
 
     def _gather(self, layout: Layout) -> tuple[list[Group], list[str], Setting | None]:
-        """What came of the experiments, or of the runs that are named, which have no one setting."""
+        """Return the results of the experiments, or of the named runs, which have no common setting."""
         from trm_eval.report.named_runs import gather_runs, runs_named
         from trm_eval.report.study import gather
 
@@ -86,14 +86,14 @@ class Report:
                 raise (error if experiments else of_runs) from None
 
     def _are_experiments(self) -> bool:
-        """Whether the patterns name experiments, at whatever setting, or nearly do."""
+        """Return whether the patterns match experiments at any setting, exactly or nearly."""
         try:
             return bool(select_experiments(self.patterns))
         except ConfigError:
             return any(closest(pattern, load_experiments()) for pattern in self.patterns)
 
     def _setting(self) -> Setting:
-        """What was asked for; else where these experiments usually run, if that is one setting."""
+        """Return the requested setting, or the common default setting of these experiments, or the first setting."""
         if (asked := parse_setting(self.scale, self.data)) is not None:
             return asked
         usual = {item.setting() for item in select_experiments(self.patterns)}
@@ -107,7 +107,7 @@ class Report:
 
 
 def _versions(layout: Layout, runs: list[str]) -> str:
-    """Of what trained the runs, for people."""
+    """Return the versions of the packages that trained the runs, for display."""
     from trm_eval.tables.query import query_results
 
     rows = query_results(

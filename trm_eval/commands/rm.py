@@ -34,7 +34,7 @@ class Remove:
     json: Json = False
 
     def run(self) -> int:
-        """Remove them and print each."""
+        """Remove the evaluations and print each."""
         from trm_eval.removal import remove_superseded
 
         if not self.superseded:

@@ -1,4 +1,4 @@
-"""`trm-eval run`: evaluate a checkpoint."""
+"""`trm-eval run`: evaluates checkpoints."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from trm_train.hosts.coordination import Hosts
 
 REPORTED_S = 86_400.0
-"""Limit of the last barrier (s): process 0 reads the tables and prints."""
+"""Timeout of the last barrier (s), in which process 0 reads the tables and prints."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,7 +125,7 @@ class Run:
     """Print JSON for machines."""
 
     def run(self) -> int:
-        """Evaluate and report."""
+        """Evaluate and print the results."""
         if not self.runs:
             raise EvalError("no run named (expected trm-eval run RUN; trm-train status lists them)")
         steps = _numbers("steps", self.steps)
@@ -149,7 +149,7 @@ class Run:
                     f"{there[0]} is a dataset, not a run. Test a run on it: trm-eval run RUN --dataset {there[0]}"
                 ) from error
             raise
-        # Imports jax, which a name that is wrong need not wait for.
+        # Imports jax, so it comes after the names are checked.
         from trm_data.show.progress import terminal_progress
         from trm_eval.evaluation.flow import assist, evaluate_run
 
@@ -184,7 +184,7 @@ class Run:
         return code
 
     def _one_process(self) -> str | None:
-        """Why what was asked for takes one process; None where it takes several."""
+        """Return why the request supports only one process, or None if it supports several."""
         hint = (
             "leave out --coordinator, --num-processes and --process-id (or their variables), or --distributed"
         )
@@ -197,13 +197,13 @@ class Run:
         return None
 
     def _wanted(self, runs: list[Folder], hosts: Hosts) -> Iterator[tuple[Folder, str, str | None]]:
-        """Every run, checkpoint and dataset to evaluate."""
+        """Yield every run, checkpoint and dataset to evaluate."""
         for run, checkpoint in self._checkpoints(runs, hosts):
             for dataset in _datasets_of(run) if self.dataset is None else [self.dataset]:
                 yield run, checkpoint, dataset
 
     def _checkpoints(self, runs: list[Folder], hosts: Hosts) -> Iterator[tuple[Folder, str]]:
-        """Every run and checkpoint to evaluate."""
+        """Yield every run and checkpoint to evaluate."""
         from trm_eval.evaluation.checkpoints import checkpoints_of, watch_checkpoints
 
         if self.checkpoint == "watch":
@@ -214,7 +214,7 @@ class Run:
                 yield runs[0], str(step)
             return
         hosts.prove_equal("runs to evaluate", {"runs": [run.name for run in runs]})
-        # A run may be saving others: what process 0 finds counts.
+        # A run may save further checkpoints meanwhile, so all processes use the list of process 0.
         found = json.dumps(
             [checkpoints_of(run, self.checkpoint) for run in runs] if hosts.is_coordinator else []
         )
@@ -223,7 +223,7 @@ class Run:
                 yield run, checkpoint
 
     def _request(self, steps: list[int]) -> EvalRequest:
-        """What was asked for, of the last checkpoint."""
+        """Return the request of the options, for the last checkpoint."""
         from trm_eval.identity import EvalRequest, Sampling
 
         of_samples = {"noise": self.noise, "selection": self.select, "seed": self.sample_seed}
@@ -258,7 +258,7 @@ class Run:
         return request
 
     def _adaptation(self) -> Adaptation | None:
-        """What is learned before."""
+        """Return the adaptation before the evaluation, or None."""
         from trm_eval.identity import Adaptation
 
         if self.adapt is None and self.adapt_steps is None and not self.adapt_weights:
@@ -267,17 +267,17 @@ class Run:
 
 
 def _datasets_of(run: Folder) -> list[str | None]:
-    """The datasets of a run's mixture, by name; None for that of a run on one."""
+    """Return the names of the datasets of a run's mixture; `[None]` for a run on one dataset."""
     from trm_train.runs.record import read_record
 
     try:
         return [each.dataset for each in read_record(run).mixture] or [None]
-    except ConfigError:  # the evaluation says what is wrong with it
+    except ConfigError:  # the evaluation reports the error
         return [None]
 
 
 def _say(layout: Layout, result: EvalResult, request: EvalRequest, steps: list[int], *, one: bool) -> int:
-    """Print what an evaluation gave; returns the exit code."""
+    """Print the result of an evaluation; return the exit code."""
     from trm_eval.report.evaluation import (
         print_depths,
         print_headline,
@@ -289,7 +289,7 @@ def _say(layout: Layout, result: EvalResult, request: EvalRequest, steps: list[i
     code = Exit.DONE
     try:
         (print_report if one else print_headline)(layout, result)
-    except DataError as error:  # it is written; what else lies in the tables cannot be read
+    except DataError as error:  # the result is written, but other files of the tables cannot be read
         print(result.in_brief())
         print(f"trm-eval: written, but the tables cannot be read: {error}", file=sys.stderr)
         code = Exit.FOUND
@@ -303,13 +303,13 @@ def _say(layout: Layout, result: EvalResult, request: EvalRequest, steps: list[i
 
 
 def _say_end(run: str, condition: str, *, quiet: bool) -> None:
-    """Say why a run is no longer followed."""
+    """Print why a run is no longer watched."""
     if not quiet:
         print(f"{run}: {condition}; all its checkpoints are evaluated")
 
 
 def _numbers(option: str, text: str | None) -> list[int]:
-    """Numbers of steps or samples, as a user types them; none of None."""
+    """Parse numbers of steps or samples, sorted; return an empty list for None."""
     try:
         numbers = [] if text is None else sorted({int(part) for part in text.split(",")})
     except ValueError:

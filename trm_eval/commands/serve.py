@@ -1,4 +1,4 @@
-"""`trm-eval serve`: runs and results in a browser."""
+"""`trm-eval serve`: shows runs and results in a browser."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Serve:
     root: Root = None
 
     def run(self) -> int:
-        """Serve it."""
+        """Serve the pages until Ctrl-C."""
         from trm_eval.serve.server import DEFAULT_PORT, bind, check_extra, is_loopback, serve, url_of
 
         check_extra()

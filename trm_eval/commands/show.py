@@ -1,4 +1,4 @@
-"""`trm-eval show`: puzzles with their predictions."""
+"""`trm-eval show`: draws puzzles with their predictions."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Show:
     """Print JSON for machines."""
 
     def run(self) -> int:
-        """Draw them."""
+        """Draw the puzzles."""
         from trm_eval.report.evaluation import print_predicted, write_predicted
         from trm_eval.show import evaluation_of, find_answered, other_evaluations
         from trm_train.runs.record import find_run, read_record

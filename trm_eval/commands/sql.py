@@ -21,8 +21,7 @@ class Sql:
 
     Views: runs and train_metrics (every run), evals and predictions (the newest of each request), predicted_puzzles
     (with properties of the puzzle), predicted_cells (every cell). Others are study (every experiment with runs and
-    evaluations), votes and pass_at_k (ARC). `trm-eval tables` lists them, with
-    every column and its unit.
+    evaluations), votes and pass_at_k (ARC). `trm-eval tables` lists them, with every column and its unit.
 
     A query may be a name behind `@`: `trm-eval queries` lists the names. Without a query the command opens a prompt
     with history and completion, or reads a query from a pipe.
@@ -85,10 +84,10 @@ class Queries:
     """
 
     name: Annotated[Positional[str | None], arg(metavar="NAME", help_behavior_hint="")] = None
-    """Print the SQL of this one."""
+    """Query to print the SQL of (default: list all queries)."""
 
     def run(self) -> int:
-        """Print them."""
+        """Print the queries."""
         from trm_eval.tables.named import load_query, named_queries
 
         if self.name is not None:
@@ -113,11 +112,11 @@ class Tables:
     """
 
     name: Annotated[Positional[str | None], arg(metavar="NAME", help_behavior_hint="")] = None
-    """Print the columns of this one."""
+    """Table to print the columns of (default: list all tables)."""
     json: Json = False
 
     def run(self) -> int:
-        """Print them."""
+        """Print the tables or columns."""
         from trm_eval.tables.views import list_views
 
         give_views("trm-eval", list_views(), self.name, as_json=self.json)
@@ -139,7 +138,7 @@ class Duckdb:
     """
 
     path: Annotated[Positional[str], arg(metavar="PATH")]
-    """File to write, as results.duckdb."""
+    """File to write, such as results.duckdb."""
     force: bool = False
     """Replace an existing file."""
     skip_damaged: SkipDamaged = False
@@ -147,7 +146,7 @@ class Duckdb:
     json: Json = False
 
     def run(self) -> int:
-        """Write it and say what is in it."""
+        """Write the file and print its contents."""
         from trm_eval.tables.export import write_duckdb
         from trm_eval.tables.files import skipping_damaged
 

@@ -20,8 +20,8 @@ from trm_train.experiments.setting import parse_setting
 class Submission:
     """Write a run's answers to ARC tasks in the competition's format: two attempts at each test input.
 
-    The attempts are the two grids with the most votes over the augmentations of a test input, of the last checkpoint
-    that was evaluated (trm-eval run). Tasks without solutions are answered but not scored.
+    The attempts are the two grids with the most votes over the augmentations of a test input, from the last evaluated
+    checkpoint (trm-eval run). Tasks without solutions are answered but not scored.
 
     For example:
 
@@ -47,14 +47,14 @@ class Submission:
     weights: Literal["ema", "raw"] = "ema"
     """Averaged or raw parameters."""
     dataset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
-    """A dataset that the run did not learn from and was evaluated on (trm-eval run --dataset, perhaps with --adapt)."""
+    """Evaluated dataset outside the training data of the run (trm-eval run --dataset, perhaps with --adapt)."""
     evaluation: Annotated[str | None, arg(metavar="ID[,ID...]", help_behavior_hint="")] = None
     """Evaluation ids (trm-eval sql @evals); votes of several are counted together. Replaces the other options."""
     root: Root = None
     json: Json = False
 
     def run(self) -> int:
-        """Write it and say what it is made of."""
+        """Write the submission and print its sources."""
         from trm_data.storage.atomic import write_bytes
         from trm_eval.submission import make_submission
         from trm_train.runs.record import find_run
@@ -99,7 +99,7 @@ class Submission:
 
 
 def _steps(text: str | None) -> list[int]:
-    """Steps of an ensemble, as a user types them; none of None."""
+    """Parse the steps of an ensemble; return an empty list for None."""
     try:
         steps = [] if text is None else [int(part) for part in text.split(",")]
     except ValueError:

@@ -1,4 +1,4 @@
-"""`trm-eval sync`: results from one root to another."""
+"""`trm-eval sync`: copies results from one root to another."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Sync:
     """Print JSON for machines."""
 
     def run(self) -> int:
-        """Copy them."""
+        """Copy the results."""
         from trm_data.show.progress import terminal_progress
         from trm_eval.sync import sync_results
 

@@ -1,1 +1,1 @@
-"""The commands of `trm-train`, a dataclass each; heavy imports happen inside them."""
+"""Commands of `trm-train`, one dataclass each. Heavy imports are inside their methods."""

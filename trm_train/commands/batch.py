@@ -1,4 +1,4 @@
-"""`trm-train batch`: many runs by one command."""
+"""`trm-train batch`: many runs with one command."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Batch:
     json: Json = False
 
     def run(self, overrides: Sequence[str]) -> int:
-        """Plan, build, run, sum up; returns the exit code.
+        """Plan, build datasets, run, and summarize; return the exit code.
 
         Args:
             overrides: Options of the configuration, for every run.
@@ -134,7 +134,7 @@ class Batch:
                 build_missing(name, layout, self.root, sources=sources, quiet=self.json)
             with (
                 receive_signals() as asked
-            ):  # until all is said: whoever asks twice is to see what became of the runs
+            ):  # includes the summary, so that it is printed even after a second signal
                 self._train(jobs, how, asked)
         if asked:
             return 128 + asked[0]
@@ -149,7 +149,7 @@ class Batch:
             raise ConfigError(f"--limit {self.limit}: at least 0, which is all")
 
     def _train(self, jobs: list[Job], how: BatchOptions, asked: Sequence[int]) -> None:
-        """Train and evaluate, some at a time; then write and print the summary, also of a batch that was cut short."""
+        """Train and evaluate in parallel; then write and print the summary, also if the batch was interrupted."""
         from trm_train.batch.flow import run_jobs
         from trm_train.batch.summary import summary_row, write_summary
 
@@ -173,7 +173,7 @@ class Batch:
             print(f"summary: {how.logs / 'summary.json'}", flush=True)
 
     def _logs(self, runs: Sequence[PlannedRun], layout: Layout) -> Path:
-        """The folder of logs and summary: the same for the same runs."""
+        """Return the folder of logs and summary, which is the same for the same runs."""
         if self.log_dir is not None:
             folder = Path(self.log_dir).expanduser()
         else:
@@ -184,14 +184,14 @@ class Batch:
 
 
 def refuse_other_dataset_options_of_batch(command: str, arguments: Sequence[str]) -> None:
-    """As `refuse_other_dataset_options`, of what is typed behind the command of a batch."""
+    """Call `refuse_other_dataset_options` for the arguments of a batch."""
     _, named = take_option("--dataset", list(arguments))
     names = takewhile(lambda word: not word.startswith("-"), named)
     refuse_other_dataset_options(" ".join([command, *names]), arguments)
 
 
 def parse_seeds(text: str) -> list[int]:
-    """Seeds between commas, each once."""
+    """Parse seeds separated by commas; remove duplicates."""
     try:
         seeds = [int(part) for part in text.split(",")]
     except ValueError:
@@ -200,7 +200,7 @@ def parse_seeds(text: str) -> list[int]:
 
 
 def change_of(overrides: Sequence[str]) -> Callable[[RunConfig], RunConfig]:
-    """Options of the configuration as a change of one."""
+    """Return a function that applies overrides to a configuration."""
     from trm_train.commands.run import parse_config
 
     return lambda config: parse_config(config, list(overrides)) if overrides else config
@@ -307,7 +307,7 @@ def _print_summary(jobs: Sequence[Job], rows: Sequence[dict[str, Any]], *, wide:
 
 
 class _Lines:
-    """A line for each thing that happens, where there is no terminal."""
+    """Progress as one line for each event, for output without a terminal."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
@@ -319,16 +319,16 @@ class _Lines:
         pass
 
     def note(self, text: str) -> None:
-        """A line."""
+        """Print a line."""
         if not self._quiet:
             print(text, file=sys.stderr, flush=True)
 
     def show(self, jobs: Sequence[Job]) -> None:
-        """Nothing: lines are enough."""
+        """Do nothing: only events are printed."""
 
 
 class _Table(_Lines):
-    """A live table of the runs that go, above which lines scroll."""
+    """Progress as a live table of active runs, below the lines of events."""
 
     SHOW_S = 2.0
 

@@ -1,4 +1,4 @@
-"""What several commands of `trm-train` share."""
+"""Shared by commands of `trm-train`: options, checks of arguments, and formats of values."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ Patterns = Annotated[
 
 
 OF_NEWCOMERS = "quickstart"
-"""The experiment that learns any dataset in minutes."""
+"""Experiment that trains on any dataset in minutes."""
 
 
 def refuse_dataset_as_experiment(command: str, names: Sequence[str], layout: Layout) -> None:
-    """Refuse the name of a dataset where experiments are named, with the command that trains on it.
+    """Raise an error if an experiment name is the name of a dataset; the message has the command to train on it.
 
     Args:
-        command: The program and its command.
-        names: What the user typed as experiments.
-        layout: The root.
+        command: Program and command.
+        names: Experiment names from the command line.
+        layout: Root of the datasets.
     """
     experiments = load_experiments()
     known = {*experiments, *(item.group for item in experiments.values())}
@@ -82,11 +82,11 @@ def refuse_dataset_as_experiment(command: str, names: Sequence[str], layout: Lay
 
 
 def refuse_other_dataset_options(command: str, arguments: Sequence[str]) -> None:
-    """Refuse `--dataset NAME`, and `--data NAME` of a dataset, with the command that is meant.
+    """Raise an error for `--dataset NAME`, and for `--data NAME` with a dataset; the message has the correct command.
 
     Args:
-        command: The program, its command and the experiments.
-        arguments: What the user typed behind them.
+        command: Program, command and experiments.
+        arguments: Further arguments of the command line.
     """
     dataset, _ = take_option("--dataset", list(arguments))
     if dataset is not None:
@@ -98,12 +98,12 @@ def refuse_other_dataset_options(command: str, arguments: Sequence[str]) -> None
 
 
 def refuse_dataset_as_data(command: str, data: str | None, option: str) -> None:
-    """Refuse the value of `--data` where it seems to be the name of a dataset.
+    """Raise an error if the value of `--data` seems to be the name of a dataset.
 
     Args:
-        command: What the user typed, without it.
-        data: The value; None where it was not typed.
-        option: What names a dataset there.
+        command: Command line without `--data`.
+        data: Value of `--data`; None if it is not set.
+        option: Option of this command for datasets.
     """
     if data is not None and data not in PUZZLES and closest(data, PUZZLES) is None:
         raise ConfigError(
@@ -112,17 +112,17 @@ def refuse_dataset_as_data(command: str, data: str | None, option: str) -> None:
 
 
 def percent(share: float | None) -> str:
-    """A share for people; a dash where there is none."""
+    """Format a share as a percentage; None is a dash."""
     return "-" if share is None else f"{100 * share:.1f}%"
 
 
 def validation_of(exact: float | None, optimal: float | None) -> str:
-    """The best of the validations; of puzzles with several right answers the share of right ones too."""
+    """Format the best validation; puzzles with several correct answers also have the share of correct ones."""
     return percent(exact) if optimal is None else f"{percent(exact)} (right {percent(optimal)})"
 
 
 def duration(seconds: float | None) -> str:
-    """A time for people: 12 s, 4 min, 3.5 h, 12 d."""
+    """Format a duration: 12 s, 4 min, 3.5 h, 12 d."""
     if seconds is None:
         return "-"
     if seconds < 90:
@@ -135,7 +135,7 @@ def duration(seconds: float | None) -> str:
 
 
 def say_hours(hours: Mapping[str, float]) -> str:
-    """Computed times (h) by machine, for people; a CPU's is the least, since small networks reach less of it."""
+    """Format computed times (h) by machine; a CPU time is a minimum, because small networks use less of its peak."""
     from trm_train.cost import CPU
 
     parts: list[str] = []
@@ -147,5 +147,5 @@ def say_hours(hours: Mapping[str, float]) -> str:
 
 
 def counted(number: int, what: str) -> str:
-    """A number of something, in words."""
+    """Format a count with its noun."""
     return f"{number:,} {what}{'s' * (number != 1)}"

@@ -37,15 +37,15 @@ class Describe:
     """
 
     experiment: Annotated[Positional[str], arg(metavar="EXPERIMENT")]
-    """Its name (`trm-train list`), or that of a run or its folder (`trm-train status`)."""
+    """Name of an experiment (`trm-train list`), or name or folder of a run (`trm-train status`)."""
     scale: ScaleOption = None
     data: DataOption = None
     root: Root = None
-    """Of a run."""
+    """Root of the run."""
     json: Json = False
 
     def run(self) -> int:
-        """Print the guide, or what a run is."""
+        """Print the guide, or the description of a run."""
         if (run := _run_called(self.experiment, resolve_root(self.root))) is not None:
             return _describe_run(run, as_json=self.json)
         wanted = parse_setting(self.scale, self.data)
@@ -73,7 +73,7 @@ class Describe:
 
 
 def _lines(item: Experiment, config: RunConfig, facts: dict[str, Any], *, full: bool) -> Iterator[str]:
-    """What an experiment is; `full` where it also runs at that scale."""
+    """Return the description of an experiment; `full`: whether it also runs at the scale full."""
     setting, cost, commands = item.setting(), facts["cost"], facts["commands"]
     alias = f", the run of {item.alias_of()}" if item.alias_of() else ""
     yield f"{item.name} ({item.group}{alias}; {setting})\n"
@@ -98,7 +98,7 @@ def _lines(item: Experiment, config: RunConfig, facts: dict[str, Any], *, full: 
 
 
 def _run_called(name: str, layout: Layout) -> RunOverview | None:
-    """The run of that name; None where it is that of an experiment or group, or of nothing."""
+    """Return the run with this name; None if the name is unknown or is an experiment or group."""
     from trm_train.runs.overview import overview_of
     from trm_train.runs.record import find_run
 
@@ -113,7 +113,7 @@ def _run_called(name: str, layout: Layout) -> RunOverview | None:
 
 
 def _describe_run(run: RunOverview, *, as_json: bool) -> int:
-    """Print what a run is."""
+    """Print the description of a run."""
     if run.record is None:
         raise ConfigError(run.problem)
     said = [f"{run.run}\n"]
@@ -179,14 +179,14 @@ def _run_lines(run: RunOverview, record: RunRecord) -> dict[str, str]:
 
 
 def _say_datasets(record: RunRecord) -> str:
-    """The datasets of a run, each with its digest."""
+    """Format the datasets of a run, each with its digest."""
     digests = [(each.dataset, each.content_digest) for each in record.mixture]
     digests = digests or [(record.config.data.label, record.content_digest)]
     return ", ".join(f"{name} (content digest {digest[:12]})" for name, digest in digests)
 
 
 def _execution(config: RunConfig) -> dict[str, object]:
-    """What is chosen of how a run is carried out, which is no part of its identity."""
+    """Return the execution options that differ from the defaults; they are not part of the identity."""
     usual = ExecutionConfig()
     return {
         f"execution.{each.name}": value
@@ -196,7 +196,7 @@ def _execution(config: RunConfig) -> dict[str, object]:
 
 
 def commands_of(item: Experiment, wanted: Setting | None) -> dict[str, str]:
-    """What a person types for an experiment, at the setting that was asked for, if one was."""
+    """Return the commands for an experiment, with the setting if one was requested."""
     at = "" if wanted is None else f" {wanted}"
     return {
         "build": " && ".join(f"trm-data build {name}" for name in item.datasets()),
@@ -207,7 +207,7 @@ def commands_of(item: Experiment, wanted: Setting | None) -> dict[str, str]:
 
 
 def _cost(item: Experiment) -> dict[str, Any]:
-    """Counted operations and hours by machine; empty where the dataset or the operations are unknown."""
+    """Return counted operations and hours by machine; empty if the dataset or the operations are unknown."""
     from trm_train.cost import MACHINES, cost_of
     from trm_train.experiments.dataset import plan_datasets
 

@@ -1,4 +1,4 @@
-"""`trm-train doctor`: whether this machine and root can train, and what is missing."""
+"""`trm-train doctor`: checks whether this machine and root are ready for training, and reports missing requirements."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ EXTRAS = {
     "ray": ("ray", "builds on a cluster"),
 }
 LITTLE_BYTES = 2e9
-"""Less memory or disk than this is said."""
+"""Free memory or disk (bytes) below which a note is printed."""
 PROBE = ".doctor"
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a check found.
+    """Result of a check.
 
     Attributes:
-        check: What was looked at.
-        verdict: `ok`; `note`, which is no obstacle to all runs; or `missing`, which is.
-        text: What was found, and the way out.
+        check: Name of the check.
+        verdict: `ok`; `note`: some runs may be affected; or `missing`: no run is possible.
+        text: Finding, and how to fix it.
     """
 
     check: str
@@ -74,7 +74,7 @@ class Doctor:
     json: Json = False
 
     def run(self) -> int:
-        """Look, and say."""
+        """Run the checks and print the results."""
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         found = list(_look(self.root, verify=self.verify))
         width = max(len(one.check) for one in found)
@@ -104,7 +104,7 @@ def _look(root: str | None, *, verify: bool) -> Iterator[Found]:
 
 
 def _devices() -> Iterator[Found]:
-    """Devices that jax computes on, and accelerators that it does not see."""
+    """Check the devices of jax, and accelerators that jax does not see."""
     import jax
     import jax.numpy as jnp
 
@@ -113,7 +113,7 @@ def _devices() -> Iterator[Found]:
     try:
         devices = jax.devices()
         total = float(jnp.sum(jnp.ones((256, 256)) @ jnp.ones((256, 256))))
-    except RuntimeError as error:  # a backend that is installed and does not start
+    except RuntimeError as error:  # an installed backend that fails to start
         yield Found("devices", "missing", f"jax finds no device: {' '.join(str(error).split())}")
         return
     kinds = {device.device_kind for device in devices}
@@ -137,7 +137,7 @@ def _memory() -> Found:
 
 
 def _root(layout: Layout) -> Iterator[Found]:
-    """Whether the root can be written and read back, and the disk beneath it or beneath its local files."""
+    """Check that the root can be written and read, and the free disk space of the root or of its local files."""
     here = Path(layout.machine)
     there = next(folder for folder in (here, *here.parents) if folder.exists())
     new = isinstance(layout.store, LocalStore) and not here.exists()
@@ -160,8 +160,8 @@ def _root(layout: Layout) -> Iterator[Found]:
 
 
 def _remove_empty(folder: Path, until: Path) -> None:
-    """Remove a folder and its parents while they are empty, up to a folder that stays."""
-    with suppress(OSError):  # somebody has begun to use it
+    """Remove a folder and its parents while they are empty, up to but not including a given folder."""
+    with suppress(OSError):  # another process has started to use it
         while folder != until:
             folder.rmdir()
             folder = folder.parent

@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Planned:
-    """A run that is to be launched.
+    """A run to launch.
 
     Attributes:
-        work: What the hosts do.
-        datasets: What it learns; one, but of a mixture.
-        folder: Where it lies.
-        total_steps: The step it ends at.
+        work: Work of the hosts.
+        datasets: Names of its datasets: one, or several for a mixture.
+        folder: Folder of the run.
+        total_steps: Last step of the run.
         discard: Whether the user asked to discard the run (`--resume never`).
     """
 
@@ -59,12 +59,12 @@ class Planned:
 
     @property
     def finished(self) -> bool:
-        """Whether its status says that it finished; False if the status cannot be read."""
+        """Whether its status is finished; False if the status cannot be read."""
         from trm_train.runs.status import read_status
 
         try:
             status = read_status(self.folder)
-        except (DataError, OSError):  # the preflight says why
+        except (DataError, OSError):  # the preflight reports the reason
             return False
         return (
             not self.discard
@@ -136,10 +136,10 @@ class Launch:
     json: Json = False
 
     def run(self, words: Sequence[str]) -> int:
-        """Plan, look whether everything is there, launch and watch; returns the exit code.
+        """Plan, check all requirements, launch and watch; return the exit code.
 
         Args:
-            words: What follows `run` or `batch`, without the options of `Launch`.
+            words: Arguments after `run` or `batch`, without the options of `Launch`.
         """
         from trm_train.launch.flow import LaunchOptions, check_all, root_problems, run_all, stop
         from trm_train.launch.shell import Shell
@@ -216,7 +216,7 @@ class Launch:
         return layout
 
     def _plan(self, words: Sequence[str], layout: Layout) -> tuple[list[Planned], bool]:
-        """The runs, in their order, and whether the next run starts after a failure."""
+        """Return the runs in order, and whether the next run starts after a failure."""
         if self.what == "run":
             return [_plan_run(words, layout)], False
         return _plan_batch(words, layout)
@@ -259,7 +259,7 @@ class Launch:
 
 
 def _plan_run(words: Sequence[str], layout: Layout) -> Planned:
-    """One run, as `trm-train run` reads its words."""
+    """Plan one run from the arguments of `trm-train run`."""
     from trm_train.launch.target import Work
     from trm_train.runs.record import run_folder, run_name
 
@@ -298,7 +298,7 @@ def _refuse(options: RunOptions | ProcessOptions | Batch, name: str, instead: st
 
 
 def _plan_batch(words: Sequence[str], layout: Layout) -> tuple[list[Planned], bool]:
-    """The runs of a batch, with the options of `trm-train batch`, and whether to continue after a failure."""
+    """Plan the runs of a batch from its arguments; also return whether to continue after a failure."""
     from trm_train.batch.plan import plan_batch
     from trm_train.launch.target import Work
 

@@ -18,7 +18,7 @@ from trm_train.experiments.registry import (
 from trm_train.experiments.setting import parse_setting
 
 OTHERS = 3
-"""Runs with other options that a list tells apart."""
+"""Maximum number of different option sets that a list shows."""
 
 if TYPE_CHECKING:
     from trm_train.runs.overview import RunOverview
@@ -41,7 +41,7 @@ class List:
     json: Json = False
 
     def run(self) -> int:
-        """Print a line each, by group."""
+        """Print one line for each experiment, by group."""
         items = select_experiments(self.patterns, parse_setting(self.scale, self.data))
         facts = _facts(items, resolve_root(self.root))
         emit(list(facts.values()), _lines(items, facts), as_json=self.json)
@@ -57,7 +57,7 @@ def _lines(items: Sequence[Experiment], facts: Mapping[str, dict[str, Any]]) -> 
 
 
 def _facts(items: list[Experiment], layout: Layout) -> dict[str, dict[str, Any]]:
-    """What is known of each experiment under a root, by its name."""
+    """Return the facts about each experiment under a root, by name."""
     from trm_data.named import first_name
     from trm_train.experiments.sources import with_puzzles_at_hand
     from trm_train.runs.overview import overview
@@ -101,7 +101,7 @@ def _facts(items: list[Experiment], layout: Layout) -> dict[str, dict[str, Any]]
 
 
 def _data_state(datasets: Sequence[str], layout: Layout) -> Literal["there", "missing", "damaged"]:
-    """Whether a run finds its datasets, under the names that they have in the run's configuration."""
+    """Return the state of a run's datasets, under the names in its configuration."""
     from trm_data.errors import CorruptDatasetError, DatasetNotFoundError
     from trm_data.manifest import read_manifest
 
@@ -118,7 +118,7 @@ def _data_state(datasets: Sequence[str], layout: Layout) -> Literal["there", "mi
 
 
 def _runs_of(item: Experiment, runs: list[RunOverview]) -> list[RunOverview]:
-    """The runs of an experiment at its setting, of any configuration."""
+    """Return the runs of an experiment at its setting, with any configuration."""
     from trm_train.runs.record import setting_of
 
     name = item.alias_of() or item.name
@@ -132,7 +132,7 @@ def _runs_of(item: Experiment, runs: list[RunOverview]) -> list[RunOverview]:
 
 
 def _how(runs: Sequence[Mapping[str, Any]]) -> str:
-    """In what runs differ from their experiment, in brackets; of many the first."""
+    """Format how runs differ from their experiment, in parentheses; only the first `OTHERS` differences are shown."""
     differ = list(dict.fromkeys(run["differs"] for run in runs if run["differs"]))
     more = "; ..." if len(differ) > OTHERS else ""
     return f" ({'; '.join(differ[:OTHERS])}{more})" if differ else ""

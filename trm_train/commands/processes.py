@@ -1,4 +1,4 @@
-"""Options of commands in several processes, and joining them."""
+"""Options of commands that run in several processes, and the join of these processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessOptions:
-    """Which of several processes this one is."""
+    """Options that identify this process among several."""
 
     distributed: bool = False
     """Join the other processes of this TPU pod or Slurm job, found by jax (docs/buckets-and-hosts.md)."""
@@ -31,11 +31,11 @@ class ProcessOptions:
     """Timeout for the other processes to join, in seconds."""
 
     def join(self, program: str, refused: str | None = None) -> Hosts:
-        """Join the other processes, if there are any. Nothing may have asked jax for devices before.
+        """Join the other processes, if there are any. Call this before jax initializes its devices.
 
         Args:
-            program: Stands before what is said of them.
-            refused: Why this command takes one process, and what else can be done; None where it takes several.
+            program: Name of the program, prefix of messages.
+            refused: Error message if this command supports only one process; None if it supports several.
         """
         from trm_train.hosts.coordination import Hosts
         from trm_train.hosts.join import join, place_of
@@ -55,7 +55,7 @@ class ProcessOptions:
 
 
 def _keep_stdout_clean() -> None:
-    """Libraries that write to file descriptor 1, as gloo does when processes connect, write to stderr from here on."""
+    """Redirect file descriptor 1 to stderr, for libraries that write to it, as gloo does when processes connect."""
     sys.stdout.flush()
     ours = os.dup(1)
     os.dup2(2, 1)

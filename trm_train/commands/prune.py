@@ -45,7 +45,7 @@ class Prune:
     json: Json = False
 
     def run(self) -> int:
-        """Plan, ask, remove."""
+        """Plan, confirm and remove."""
         from trm_train.runs.overview import choose_runs, overview
         from trm_train.runs.prune import Policy, Pruned, plan_pruning, prune_run
 

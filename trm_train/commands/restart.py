@@ -1,4 +1,4 @@
-"""Starts a run again by itself: a process of its own trains it, and another process resumes after it fails."""
+"""Automatic restarts of a run: a child process trains it, and a new child process resumes it after a failure."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ PROGRAM = (
     "from trm_train.cli import main; main()"
 )
 WAIT_S = 5.0
-"""Between an end and the next start: what the process has held is free then."""
+"""Delay between exit and restart (s), in which resources of the old process are released."""
 RESTARTED = (Exit.BUCKET, Exit.STALLED)
-"""Ends that another process may resume from: a bucket was away; hosts were lost, something stood still or was slow."""
+"""Exit codes with a restart: the bucket was unreachable; hosts were lost, or training stalled or was too slow."""
 
 
 def once(arguments: Sequence[str]) -> tuple[str, ...]:
-    """What is to be added to the words of a run, so that `--resume never` throws it away once at most."""
+    """Return the arguments to add to those of a run, so that `--resume never` discards it at most once."""
     resume, rest = take_option("--resume", list(arguments))
     if resume != "never" or take_option("--anew-once", rest)[0] is not None:
         return ()
@@ -35,15 +35,15 @@ def once(arguments: Sequence[str]) -> tuple[str, ...]:
 def train_with_restarts(arguments: list[str], restarts: int, say: Callable[[str], None]) -> int:
     """Run `trm-train`, and restart it if it was killed, crashed, or lost its bucket or other hosts.
 
-    A signal to stop is forwarded to the training process; then nothing is started again.
+    A stop signal is forwarded to the training process; then there is no further restart.
 
     Args:
-        arguments: Of the command, without those of restarting.
-        restarts: At most.
-        say: Tells a person of a restart.
+        arguments: Arguments of the command, without those for restarts.
+        restarts: Maximum number of restarts.
+        say: Shows a message to the user.
 
     Returns:
-        How the last process ended; 128 more than the signal that killed it.
+        Exit code of the last process; 128 plus the number of the signal that killed it.
     """
     arguments = [*arguments, *once(arguments)]
     asked = 0
@@ -57,12 +57,12 @@ def train_with_restarts(arguments: list[str], restarts: int, say: Callable[[str]
 
     with handled(pass_on, signal.SIGTERM, signal.SIGINT):
         for left in range(restarts, -1, -1):
-            # In a session of its own: Ctrl-C of a terminal reaches it once, by `pass_on`.
-            # Its standard input says to it that this process lives.
+            # A separate session: Ctrl-C of a terminal reaches the process only once, through `pass_on`.
+            # Its stdin closes when this process dies, and then it ends too.
             process = subprocess.Popen(
                 [sys.executable, "-c", PROGRAM, *arguments], stdin=subprocess.PIPE, start_new_session=True
             )
-            if asked:  # before there was a process to pass it on to
+            if asked:  # the signal arrived before the process existed
                 process.send_signal(asked)
             with process:
                 code = process.wait()

@@ -32,7 +32,7 @@ class Remove:
     root: Root = None
 
     def run(self) -> int:
-        """Ask, then remove them."""
+        """Confirm, then remove the runs."""
         from trm_train.errors import ConfigError
         from trm_train.runs.prune import remove_run, size_of_run
         from trm_train.runs.record import find_run

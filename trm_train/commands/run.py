@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from trm_train.training.start import TrainResult
 
 ARCHIVE_S = 86_400.0
-"""Limit of the last barrier (s): process 0 copies the run to its archive."""
+"""Timeout of the last barrier (s), which includes the copy of the run to its archive by process 0."""
 
 RUN_HELP = """Train an experiment, from its newest checkpoint if it has one.
 
@@ -68,7 +68,7 @@ For example:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """How this start of a run goes, and the experiment's configuration with its overrides."""
+    """Options of one start of a run, and the experiment's configuration with overrides."""
 
     config: Annotated[RunConfig, arg(name="")]
     scale: Scale = "full"
@@ -118,7 +118,7 @@ class Run:
 
 
 def read_options(program: str, name: str, overrides: list[str]) -> tuple[Experiment, RunOptions]:
-    """An experiment at its setting and the options of its run, as a user types them after a program and its name."""
+    """Return an experiment at its setting, and the options of its run, from the arguments after its name."""
     root, _ = take_option("--root", overrides)
     refuse_dataset_as_experiment(program, [name], resolve_root(root))
     refuse_other_dataset_options(f"{program} {name}", overrides)
@@ -132,13 +132,13 @@ def read_options(program: str, name: str, overrides: list[str]) -> tuple[Experim
 
 
 def run_experiment(name: str, overrides: list[str]) -> int:
-    """Train an experiment with overrides; returns the exit code."""
+    """Train an experiment with overrides; return the exit code."""
     item, options = read_options("trm-train run", name, overrides)
     layout, sources = resolve_root(options.root), parse_source_of(options.source, [options.config])
     chosen, said = with_puzzles_at_hand(options.config, sources, layout)
     if (
         said is not None and options.target is None
-    ):  # a machine that is not here trains on the published puzzles
+    ):  # with --target, another machine trains on the published puzzles
         options = replace(options, config=chosen)
         print(f"trm-train: note: {name}: {said}", file=sys.stderr)
     _check(options)
@@ -169,7 +169,7 @@ def _train(
     hosts: Hosts,
     heard: SignalReceiver | None,
 ) -> int:
-    """Train, say how it went, and keep a copy where that is wanted; returns the exit code."""
+    """Train, print the result, and archive the run if requested; return the exit code."""
     from trm_train.console import RunConsole
     from trm_train.training.loop import train
     from trm_train.training.prepare import check_dataset_is_built
@@ -202,7 +202,7 @@ def _train(
 def _with_initial(
     options: RunOptions, layout: Layout, hosts: Hosts | None = None
 ) -> tuple[RunOptions, Initial | None]:
-    """The options with the digest of the weights that the run starts from, and these; None where they are drawn."""
+    """Return the options with the digest of the initial weights, and the weights; None if they are drawn."""
     if options.init_from is None:
         return options, None
     from trm_train.training.initial import start_from
@@ -212,7 +212,7 @@ def _with_initial(
 
 
 def _check(options: RunOptions) -> None:
-    """Refuse what cannot be asked for."""
+    """Check the options."""
     from trm_train.runs.record import check_label
 
     check_config(options.config)
@@ -237,7 +237,7 @@ def _say(text: str) -> None:
 
 
 def parse_config(config: RunConfig, overrides: list[str], program: str = "trm-train batch") -> RunConfig:
-    """A configuration with overrides as a user types them after a program's command."""
+    """Return a configuration with overrides from command-line arguments."""
     config, others = choose_forms(config, overrides)
     return parse_options(_OnlyConfig(config=config), program, None, others).config
 
@@ -246,7 +246,7 @@ Options = TypeVar("Options")
 
 
 def parse_options(default: Options, program: str, description: str | None, arguments: list[str]) -> Options:
-    """Options in place of those of a default."""
+    """Parse arguments that replace options of a default."""
 
     with spelled_values(), help_fits_terminal():
         return tyro.cli(

@@ -1,4 +1,4 @@
-"""`trm-train status`: how the runs of a root go, from the root alone."""
+"""`trm-train status`: state of the runs of a root, from files of the root only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trm_train.runs.overview import RunOverview
 
 WATCH_S = 5.0
-"""Between one look and the next with --watch."""
+"""Refresh interval of --watch (s)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +46,7 @@ class Status:
     json: Json = False
 
     def run(self) -> int:
-        """Print a line each."""
+        """Print one line for each run."""
         from trm_train.runs.overview import choose_runs, overview
 
         layout = resolve_root(self.root)
@@ -59,12 +59,12 @@ class Status:
                 emit([_facts(one) for one in found], said, as_json=self.json)
                 if not self.watch:
                     return Exit.DONE
-                sys.stdout.flush()  # also into a pipe
+                sys.stdout.flush()  # for output to a pipe
                 time.sleep(WATCH_S)
         except KeyboardInterrupt:
             if not self.watch:
                 raise
-            return Exit.DONE  # the way to end it
+            return Exit.DONE  # Ctrl-C ends --watch
 
 
 def _facts(one: RunOverview) -> dict[str, Any]:
@@ -82,7 +82,7 @@ def _facts(one: RunOverview) -> dict[str, Any]:
 
 
 def _what(one: RunOverview) -> tuple[str, str, str]:
-    """What a run is: how it differs from its experiment, its dataset, its label."""
+    """Return how a run differs from its experiment, its dataset and its label."""
     return one.differs or "-", one.dataset or "-", "" if one.record is None else one.record.label
 
 

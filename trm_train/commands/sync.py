@@ -33,7 +33,7 @@ class Sync:
     """Print JSON for machines."""
 
     def run(self) -> int:
-        """Copy them."""
+        """Copy the runs."""
         from trm_data.show.progress import terminal_progress
         from trm_train.runs.sync import sync_runs
 

@@ -1,4 +1,4 @@
-"""`trm-train import-weights` and `export-weights`: weights under the names of the published code."""
+"""`trm-train import-weights` and `export-weights`: weights with the names of the published code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ImportWeights:
     """Import published weights as a run that trm-eval run evaluates.
 
     FILE is a PyTorch state dict of the published code (.pt, .pth), .safetensors or .npz. It is read as data: nothing in
-    it is executed. The network is that of the experiment; give its options where the weights have others. The run has
+    it is executed. The network is that of the experiment; override its options if the weights differ. The run has
     one checkpoint, at step 0, and is never trained; trm-train run --init-from starts from it.
 
     For example:
@@ -47,7 +47,7 @@ class ImportWeights:
     json: Json = False
 
     def run(self, overrides: Sequence[str]) -> int:
-        """Import them and say how to evaluate the run.
+        """Import the weights and print how to evaluate the run.
 
         Args:
             overrides: Options of the configuration.
@@ -96,7 +96,7 @@ class ExportWeights:
     json: Json = False
 
     def run(self) -> int:
-        """Write the file and say what is in it."""
+        """Write the file and print its contents."""
         from trm_train.training.published import export_weights, find_saved
 
         run, step = find_saved(resolve_root(self.root), self.run_)

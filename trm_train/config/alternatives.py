@@ -1,8 +1,8 @@
 """Configuration parts with several variants: one dataclass each, selected by a tag.
 
-A form declares its tag as a field with one value (`name: Literal["adamw"] = "adamw"`), so a value can never say that
-it is another form than it is. What all forms share stands in a common base. The first form is the default: a stored
-part without a tag is of it, and its tag is not part of a run's identity. Another package adds forms by entry point
+A variant ("form") declares its tag as a field with one value (`name: Literal["adamw"] = "adamw"`), so tag and class
+always match. The common options of all forms are in a base class. The first form is the default: a stored part without
+a tag has this form, and its tag is not part of a run's identity. Another package adds forms by entry point
 (`extensions.py`).
 """
 
@@ -22,13 +22,13 @@ Part = TypeVar("Part")
 
 @dataclass(frozen=True)
 class Alternatives(Generic[Part]):
-    """The forms of one part of a configuration.
+    """Forms of one part of a configuration.
 
     Attributes:
         key: Key of the part in `RunConfig`.
-        tag: Field that tells the forms apart.
-        forms: Their classes by the value of the tag, the default first. All derive from one base.
-        extensions: Kind of the entry points that add forms; None where other packages cannot add any.
+        tag: Field that distinguishes the forms.
+        forms: Classes by tag, the default first. All derive from one base.
+        extensions: Kind of the entry points that add forms; None if other packages cannot add any.
     """
 
     key: str
@@ -38,14 +38,14 @@ class Alternatives(Generic[Part]):
 
     @property
     def default(self) -> str:
-        """Tag of the form that is meant where nothing is said."""
+        """Tag of the default form."""
         return next(iter(self.forms))
 
     def form(self, tag: str) -> type[Part]:
-        """The class of a tag.
+        """Return the class of a tag.
 
         Raises:
-            ConfigError: There is no such form, or the package that adds it declares it wrongly.
+            ConfigError: The form is unknown, or its package declares it incorrectly.
         """
         if tag in self.forms:
             return self.forms[tag]
@@ -63,13 +63,13 @@ class Alternatives(Generic[Part]):
         return form
 
     def choose(self, part: Part, tag: str) -> Part:
-        """The same part in another form.
+        """Convert a part to another form.
 
-        Fields that both forms have keep what was set; those that were at the default of their form take the
-        default of the new one, which may be another.
+        Fields of both forms keep their values. A field with the default of its old form takes the default of the new
+        form, which may differ.
 
         Raises:
-            ConfigError: There is no such form.
+            ConfigError: The form is unknown.
         """
         new = self.form(tag)
         if type(part) is new:
@@ -78,16 +78,16 @@ class Alternatives(Generic[Part]):
         return new(**{name: value for name, value in changed_fields(part).items() if name in there})
 
     def of_json(self, value: Mapping[str, Any]) -> type[Part]:
-        """The form of a stored part.
+        """Return the class of a stored part.
 
         Raises:
-            ConfigError: This version does not know it.
+            ConfigError: The form is unknown to this version.
         """
         return self.form(value.get(self.tag, self.default))
 
 
 def changed_fields(part: Any) -> dict[str, Any]:
-    """The fields of a dataclass that are not at their defaults; those that have none are always among them."""
+    """Return the fields of a dataclass with values other than their defaults; fields without a default are included."""
     return {
         field.name: getattr(part, field.name)
         for field in dataclasses.fields(part)
@@ -96,5 +96,5 @@ def changed_fields(part: Any) -> dict[str, Any]:
 
 
 def default_of(field: dataclasses.Field[Any]) -> Any:
-    """The default of a field, or `MISSING`."""
+    """Return the default of a field, or `MISSING`."""
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()

@@ -10,10 +10,10 @@ from trm_train.errors import ConfigError
 
 
 def check_positive(values: Mapping[str, float]) -> None:
-    """Refuse what is below 1.
+    """Check that all values are at least 1.
 
     Raises:
-        ConfigError: Names the first key.
+        ConfigError: A value is not allowed; the message names the first such key.
     """
     for key, value in values.items():
         if value < 1:
@@ -21,10 +21,10 @@ def check_positive(values: Mapping[str, float]) -> None:
 
 
 def check_not_negative(values: Mapping[str, float]) -> None:
-    """Refuse what is below 0 or no finite number.
+    """Check that all values are finite and at least 0.
 
     Raises:
-        ConfigError: Names the first key.
+        ConfigError: A value is not allowed; the message names the first such key.
     """
     for key, value in values.items():
         if not 0 <= value < math.inf:
@@ -32,10 +32,10 @@ def check_not_negative(values: Mapping[str, float]) -> None:
 
 
 def check_decays(values: Mapping[str, float]) -> None:
-    """Refuse decay rates of moments outside [0, 1).
+    """Check that all decay rates of moments are in [0, 1).
 
     Raises:
-        ConfigError: Names the first key.
+        ConfigError: A value is not allowed; the message names the first such key.
     """
     for key, value in values.items():
         if not 0 <= value < 1:
@@ -43,10 +43,10 @@ def check_decays(values: Mapping[str, float]) -> None:
 
 
 def check_shares(values: Mapping[str, Scheduled]) -> None:
-    """Refuse shares and probabilities that leave [0, 1] at any step.
+    """Check that all shares and probabilities are in [0, 1] at every step.
 
     Raises:
-        ConfigError: Names the first key.
+        ConfigError: A value is not allowed; the message names the first such key.
     """
     for key, value in values.items():
         ends = (value.start, value.end) if isinstance(value, Linear) else (value,)

@@ -16,37 +16,37 @@ from trm_train.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class RowsConfig:
-    """What is the same wherever the rows come from."""
+    """Options of every source of rows."""
 
     form: ClassVar[str]
-    """A form declares it as a field with one value."""
+    """Tag of the variant; each variant declares it as a field with one value."""
 
     global_batch_size: int = 768
     """Slots of the whole mesh, over all hosts."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every dataset that rows come from."""
+        """Names of all datasets of the rows."""
         raise NotImplementedError
 
     @property
     def is_mixture(self) -> bool:
-        """Whether there are several."""
+        """Whether there are several datasets."""
         return len(self.names) > 1
 
     @property
     def label(self) -> str:
-        """All of them in one word, for people and for a column."""
+        """Names of all datasets in one word, for display and for a table column."""
         return "+".join(self.names)
 
     def only_dataset(self, what: str = "this") -> str:
-        """The one dataset, for what can work with one only.
+        """Return the only dataset, for code that supports one dataset only.
 
         Args:
-            what: Option or command that needs it, for the error.
+            what: Option or command that needs it, for the error message.
 
         Raises:
-            ConfigError: There are several.
+            ConfigError: There are several datasets.
         """
         if len(self.names) != 1:
             raise ConfigError(
@@ -56,10 +56,10 @@ class RowsConfig:
         return self.names[0]
 
     def check(self) -> None:
-        """Refuse what is no name of a dataset, and a batch without slots.
+        """Check the batch size.
 
         Raises:
-            ConfigError: Names the key, what it got and what is allowed.
+            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
         """
         check_positive({"data.global_batch_size": self.global_batch_size})
 
@@ -80,10 +80,10 @@ class DataConfig(RowsConfig):
 
     @override
     def check(self) -> None:
-        """Refuse what is no name of one dataset, and a batch without slots.
+        """Check the batch size and that the name is a valid name of one dataset.
 
         Raises:
-            ConfigError: Names the key, what it got and what is allowed.
+            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
         """
         super().check()
         if "," in self.dataset or "+" in self.dataset:
@@ -95,7 +95,7 @@ class DataConfig(RowsConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MixtureConfig(RowsConfig):
-    """Several datasets, each with its share of the rows; of any kinds of puzzle."""
+    """Several datasets of any kinds of puzzle, each with its share of the rows."""
 
     form: Literal["mixture"] = "mixture"  # pyright: ignore[reportIncompatibleVariableOverride]
     """Source of rows: a dataset, or a mixture of several."""
@@ -116,10 +116,10 @@ class MixtureConfig(RowsConfig):
 
     @override
     def check(self) -> None:
-        """Refuse fewer than two datasets, one named twice, and weights that are no shares of theirs.
+        """Check that there are two or more datasets, each named once, and one positive weight for each or none.
 
         Raises:
-            ConfigError: Names the key, what it got and what is allowed.
+            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
         """
         super().check()
         if len(self.datasets) < 2 or len(set(self.datasets)) < len(self.datasets):
@@ -140,7 +140,7 @@ class MixtureConfig(RowsConfig):
 DATA: Alternatives[RowsConfig] = Alternatives(
     "data", "form", {"dataset": DataConfig, "mixture": MixtureConfig}
 )
-"""Everything that rows can come from."""
+"""Every source of rows."""
 
 
 def _check_dataset_name(key: str, name: str) -> None:

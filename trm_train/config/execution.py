@@ -10,11 +10,11 @@ from trm_train.config.bounds import check_not_negative, check_positive
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionConfig:
-    """Execution options of a run: intervals, devices, memory and limits. What is learned stays the same, but for the
-    rounding of another `model_parallel`,
-    `shard_parameters`, `micro_batches`, `rematerialise`, or `steps_per_dispatch` of more than 1.
+    """Execution options of a run: intervals, devices, memory and limits.
 
-    `validation_examples` and what of weights is kept decide what is validated and kept, and so what `best` can be.
+    They do not change the training result, except for rounding with other values of `model_parallel`,
+    `shard_parameters`, `micro_batches`, `rematerialise`, or `steps_per_dispatch` above 1. `validation_examples` and
+    the options that keep weights affect which checkpoint is `best`.
     """
 
     log_every: int = 20
@@ -59,10 +59,10 @@ class ExecutionConfig:
     """Peak of one device in TFLOP/s, for the utilization `mfu` (0: the known peak of its kind)."""
 
     def check(self) -> None:
-        """Refuse intervals and counts that cannot be.
+        """Check intervals, counts and limits.
 
         Raises:
-            ConfigError: Names the key, what it got and what is allowed.
+            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
         """
         check_positive(
             {

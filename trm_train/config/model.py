@@ -1,4 +1,4 @@
-"""The network: what every architecture has, and the options of each. Source: the TRM paper and its published code."""
+"""Network configuration: common options and those of each architecture. Source: TRM paper and its published code."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def inner_width(width: int, expansion: float) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkConfig:
-    """What every architecture has: a width, halting, and the puzzle embedding."""
+    """Options of every architecture: width, halting and puzzle embedding."""
 
     architecture: ClassVar[str]
-    """A form declares it as a field with one value."""
+    """Tag of the variant; each variant declares it as a field with one value."""
 
     hidden_size: int = 512
     """Width D of the latent states."""
@@ -57,30 +57,30 @@ class NetworkConfig:
 
     @property
     def calls_per_step(self) -> int:
-        """Applications of a stack of layers in one supervision step."""
+        """Number of passes through a stack of layers in one supervision step."""
         return 1
 
     @property
     def puzzle_width(self) -> int:
-        """N: width of a puzzle-embedding row."""
+        """Width N of a puzzle-embedding row (0: no puzzle positions)."""
         return self.hidden_size if self.puzzle_emb_ndim is None else self.puzzle_emb_ndim
 
     @property
     def puzzle_positions(self) -> int:
-        """P: positions that the puzzle embedding takes in front of the cells."""
+        """Number P of positions that the puzzle embedding takes in front of the cells."""
         if self.puzzle_width == 0:
             return 0
         return self.puzzle_emb_len or math.ceil(self.puzzle_width / self.hidden_size)
 
     def stages(self, total_steps: int) -> list[tuple[int, NetworkConfig]]:
-        """The network as it is trained: the last step of each stage, and what it is in that stage; all of one shape."""
+        """Return the training stages: last step and configuration of each; all have the same parameter shapes."""
         return [(total_steps, self)]
 
     def check(self) -> None:
-        """Refuse what no architecture can be.
+        """Check the options of every architecture.
 
         Raises:
-            ConfigError: Names the key, what it got and what is allowed.
+            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
         """
         if self.forward_dtype not in get_args(Dtype):
             raise ConfigError(one_of("model.forward_dtype", get_args(Dtype), self.forward_dtype))
@@ -107,12 +107,12 @@ class NetworkConfig:
 
 
 LARGEST_LAYERS = 1_024
-"""Maximum number of layers. Each is traced by itself, so more would take hours to compile."""
+"""Maximum number of layers. Each layer is traced separately, so a larger number would take hours to compile."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlocksConfig(NetworkConfig):
-    """What every architecture of transformer-like blocks has."""
+    """Options of every architecture of transformer-like blocks."""
 
     num_heads: int = 8
     """Attention heads."""
@@ -130,7 +130,7 @@ class BlocksConfig(NetworkConfig):
 
     @property
     def two_networks(self) -> bool:
-        """Whether z_H has a network of its own."""
+        """Whether z_H has a separate network."""
         return False
 
     @override
@@ -138,7 +138,7 @@ class BlocksConfig(NetworkConfig):
         """Check the values that blocks depend on.
 
         Raises:
-            ConfigError: Names the key, what it got and what is allowed.
+            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
         """
         check_positive({"model.num_layers": self.num_layers, "model.num_heads": self.num_heads})
         check_not_negative({"model.expansion": self.expansion})
@@ -170,7 +170,7 @@ class BlocksConfig(NetworkConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class CyclesConfig(BlocksConfig):
-    """What every architecture that runs the same blocks several times has."""
+    """Options of every architecture that applies the same blocks several times."""
 
     h_cycles: int = 3
     """Updates of z_H in one supervision step (T in the paper); only the last carries gradient."""
@@ -200,7 +200,7 @@ class CyclesConfig(BlocksConfig):
         """Check the cycles and their curriculum.
 
         Raises:
-            ConfigError: Names the key, what it got and what is allowed.
+            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
         """
         check_positive({"model.h_cycles": self.h_cycles, "model.l_cycles": self.l_cycles})
         super().check()
@@ -236,7 +236,7 @@ class ModelConfig(CyclesConfig):
         """Check the variants of the recursion.
 
         Raises:
-            ConfigError: Names the key, what it got and what is allowed.
+            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
         """
         super().check()
         if self.networks not in (1, 2):

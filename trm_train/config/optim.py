@@ -1,4 +1,4 @@
-"""The optimizers: what all of them have, and the options of each. Source: the TRM paper and its published code."""
+"""Optimizer configuration: common options and those of each optimizer. Source: TRM paper and its published code."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LrSchedule = Literal["cosine", "linear"]
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerConfig:
-    """What is the same whichever optimizer moves the network: rates, their schedule, the puzzle embedding, the EMA."""
+    """Options of every optimizer: learning rates, their schedule, the puzzle embedding and the EMA."""
 
     name: ClassVar[str]
-    """A form declares it as a field with one value."""
+    """Tag of the variant; each variant declares it as a field with one value."""
 
     lr: float = 1e-4
     """Learning rate of the network."""
@@ -43,22 +43,22 @@ class OptimizerConfig:
 
     @property
     def lr_decays(self) -> bool:
-        """Whether the rate after the warm-up depends on how many steps there are in all."""
+        """Whether the learning rate after the warm-up depends on the total number of steps."""
         return self.lr_min_ratio != 1.0
 
     def make(self, rate: Callable[[Any], Any]) -> Any:
-        """The optax transformation of an optimizer of another package; those of this one are in `optim/build.py`.
+        """Return the optax transformation. For optimizers of other packages; `optim/build.py` makes those of this one.
 
         Args:
-            rate: Learning rate at a step, counted from 0.
+            rate: Function from the step, counted from 0, to the learning rate.
         """
         raise NotImplementedError(f"{type(self).__name__} has no method make(rate)")
 
     def check(self) -> None:
-        """Refuse what no optimizer can be.
+        """Check the options of every optimizer.
 
         Raises:
-            ConfigError: Names the key, what it got and what is allowed.
+            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
         """
         check_not_negative(
             {
@@ -92,10 +92,10 @@ class OptimConfig(OptimizerConfig):
 
     @override
     def check(self) -> None:
-        """Refuse what AdamATan2 cannot be.
+        """Check the options of AdamATan2.
 
         Raises:
-            ConfigError: Names the key, what it got and what is allowed.
+            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
         """
         super().check()
         check_not_negative({"optim.weight_decay": self.weight_decay})
@@ -119,10 +119,10 @@ class AdamWConfig(OptimizerConfig):
 
     @override
     def check(self) -> None:
-        """Refuse what AdamW cannot be.
+        """Check the options of AdamW.
 
         Raises:
-            ConfigError: Names the key, what it got and what is allowed.
+            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
         """
         super().check()
         check_not_negative({"optim.weight_decay": self.weight_decay, "optim.epsilon": self.epsilon})
@@ -144,10 +144,10 @@ class LionConfig(OptimizerConfig):
 
     @override
     def check(self) -> None:
-        """Refuse what Lion cannot be.
+        """Check the options of Lion.
 
         Raises:
-            ConfigError: Names the key, what it got and what is allowed.
+            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
         """
         super().check()
         check_not_negative({"optim.weight_decay": self.weight_decay})
@@ -156,20 +156,20 @@ class LionConfig(OptimizerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MuonConfig(OptimizerConfig):
-    """Muon for matrices, embeddings of tokens too, NAdamW for the other parameters, sign-SGD for the puzzle embedding.
+    """Muon for matrices and token embeddings, NAdamW for the other parameters, sign-SGD for the puzzle embedding.
 
-    An orthogonalised step is scaled to the size of an Adam step (0.2 times the root of the longer side), so that the
-    rates of AdamW and AdamATan2 are a sensible beginning. Source: Keller Jordan's Muon; arXiv 2502.16982 for the scale.
+    An orthogonalised step is scaled to the size of an Adam step (0.2 times the root of the longer side). So the rates
+    of AdamW and AdamATan2 are suitable first values. Source: Keller Jordan's Muon; arXiv 2502.16982 for the scale.
     """
 
     name: Literal["muon"] = "muon"  # pyright: ignore[reportIncompatibleVariableOverride]
     """Optimizer of the network: adam_atan2, adamw, lion or muon; some options are its own."""
     momentum: float = 0.95
-    """Of matrices, with Nesterov's look ahead."""
+    """Momentum of matrices, with Nesterov's look-ahead."""
     ns_steps: int = 5
     """Newton-Schulz iterations that orthogonalise a step."""
     beta1: float = 0.9
-    """Of the other parameters, as in AdamW with Nesterov's look ahead."""
+    """Decay of the first moment of the other parameters, as in AdamW with Nesterov's look-ahead."""
     beta2: float = 0.95
     """Decay of the second moment."""
     weight_decay: float = 1.0
@@ -177,10 +177,10 @@ class MuonConfig(OptimizerConfig):
 
     @override
     def check(self) -> None:
-        """Refuse what Muon cannot be.
+        """Check the options of Muon.
 
         Raises:
-            ConfigError: Names the key, what it got and what is allowed.
+            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
         """
         super().check()
         check_not_negative({"optim.weight_decay": self.weight_decay})
@@ -195,4 +195,4 @@ OPTIMIZERS: Alternatives[OptimizerConfig] = Alternatives(
     {"adam_atan2": OptimConfig, "adamw": AdamWConfig, "lion": LionConfig, "muon": MuonConfig},
     extensions="optimizers",
 )
-"""Every optimizer; `optim/build.py` makes each."""
+"""Every optimizer of this package; `optim/build.py` makes each."""

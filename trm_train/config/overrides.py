@@ -1,10 +1,10 @@
 """Configuration from the command line, and the options in it that have no effect.
 
-Variants are chosen first, so that tyro sees one dataclass for each part.
+Variants ("forms") are chosen first, so tyro gets one dataclass for each part.
 
-A union of dataclasses would be a subcommand to tyro, with an order that a user has to keep. Here `--optim.name adamw`
-stands anywhere among the other options; it is taken out, the part takes that form, and the rest is parsed by the
-fields of the forms that are left.
+For tyro, a union of dataclasses is a subcommand, whose options must be in a certain order. Here `--optim.name adamw` is
+allowed anywhere among the other options: it is removed, the part is converted to that form, and tyro parses the other
+options with the fields of the chosen forms.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from trm_train.extensions import EXPERIMENTS
 
 
 def choose_forms(config: RunConfig, arguments: Sequence[str]) -> tuple[RunConfig, list[str]]:
-    """The configuration with its parts in the forms that the arguments name, and the other arguments.
+    """Return the configuration with the requested forms of its parts, and the other arguments.
 
     Args:
-        config: What is changed.
-        arguments: As a user typed them; where a form is named twice, the last counts.
+        config: Configuration to change.
+        arguments: Command-line arguments; if a form is set twice, the last one is used.
 
     Raises:
-        ConfigError: A form does not exist, or an option belongs to another form than the chosen one.
+        ConfigError: A form is unknown, or an option belongs to a form that is not chosen.
     """
     rest = list(arguments)
     for alternatives in ALTERNATIVES:
@@ -49,7 +49,7 @@ def choose_forms(config: RunConfig, arguments: Sequence[str]) -> tuple[RunConfig
 
 
 def spelled_values() -> tyro.constructors.ConstructorRegistry:
-    """What tyro must know to read values that may change over training; used as a context."""
+    """Return a tyro registry that parses values that may change over training; use it as a context manager."""
     registry = tyro.constructors.ConstructorRegistry()
 
     @registry.primitive_rule
@@ -79,7 +79,7 @@ def spelled_values() -> tyro.constructors.ConstructorRegistry:
 
 
 def take_option(option: str, arguments: list[str]) -> tuple[str | None, list[str]]:
-    """The last value of an option, and the arguments without it."""
+    """Return the last value of an option, and the arguments without the option."""
     value, rest, position = None, list[str](), 0
     while position < len(arguments):
         word = arguments[position]
@@ -95,7 +95,7 @@ def take_option(option: str, arguments: list[str]) -> tuple[str | None, list[str
 
 
 def take_experiments(arguments: list[str]) -> list[str]:
-    """The arguments without `--experiments FILE`, which is kept in the environment for every process of the command."""
+    """Return the arguments without `--experiments FILE`; store FILE in the environment, for all processes."""
     file, rest = take_option("--experiments", arguments)
     if file is not None:
         os.environ[EXPERIMENTS] = str(Path(file).absolute())
@@ -103,9 +103,9 @@ def take_experiments(arguments: list[str]) -> list[str]:
 
 
 def split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The options of a configuration with their values, and the other arguments, in the order of each.
+    """Split arguments into configuration options with their values, and other arguments; both keep their order.
 
-    A flag (`--execution.rematerialise`) has no value, every other option has one.
+    A flag (`--execution.rematerialise`) has no value; every other option has one.
     """
     overrides, rest = list[str](), list[str]()
     words = iter(arguments)
@@ -130,7 +130,7 @@ def _is_flag(option: str) -> bool:
 
 @cache
 def _flags() -> frozenset[str]:
-    """Names of the fields of every form that are true or false."""
+    """Return the names of the boolean fields of all forms."""
     forms = [form for alternatives in ALTERNATIVES for form in alternatives.forms.values()]
     return frozenset(
         field.name
@@ -143,7 +143,7 @@ def _flags() -> frozenset[str]:
 def _refuse_other_forms(
     key: str, tag: str, forms: dict[str, type[Any]], part: Any, arguments: list[str]
 ) -> None:
-    """An option of another form is named with the form that has it."""
+    """Raise an error for an option of another form; the message names that form."""
     own = {field.name for field in dataclasses.fields(part)}
     for word in arguments:
         if not word.startswith(f"--{key}."):
@@ -161,11 +161,11 @@ def _refuse_other_forms(
 
 
 def without_effect(config: RunConfig, before: RunConfig) -> list[str]:
-    """What a user changed in vain, or so that the network cannot learn, a line each.
+    """Return a line for each override that has no effect or prevents learning.
 
     Args:
-        config: With overrides.
-        before: Without.
+        config: Configuration with overrides.
+        before: Configuration without overrides.
     """
     idle = {key: why for key, why in _idle(config).items() if _value(config, key) != _value(before, key)}
     lines = [f"--{key.replace('_', '-')} does nothing here: {why}" for key, why in idle.items()]
@@ -174,7 +174,7 @@ def without_effect(config: RunConfig, before: RunConfig) -> list[str]:
 
 
 def _lacking(config: RunConfig) -> dict[str, str]:
-    """What a configuration lacks in order to learn, by its name."""
+    """Return a message for each requirement of learning that a configuration lacks, by name."""
     model, found = config.model, dict[str, str]()
     if isinstance(model, BlocksConfig) and model.mixer == "attention" and model.pos_encodings == "none":
         found["positions"] = (
@@ -190,7 +190,7 @@ def _lacking(config: RunConfig) -> dict[str, str]:
 
 
 def _idle(config: RunConfig) -> dict[str, str]:
-    """Fields that change nothing in a configuration, and why."""
+    """Return the fields without effect in a configuration, each with the reason."""
     model, optim = config.model, config.optim
     found: dict[str, str] = {}
     if isinstance(model, BlocksConfig) and model.mixer == "mlp_t":

@@ -1,11 +1,11 @@
-"""The configuration of a run: frozen dataclasses. Imports no jax, so that listing experiments stays fast.
+"""Configuration of a run: frozen dataclasses. This module does not import jax, so listing experiments is fast.
 
 `RunConfig` has two kinds of parts. Identity (`data`, `model`, `optim`, `loss`, `initial`, `total_steps`, `seed`)
-changes the mathematics; the run's name holds a hash of it, and the seed itself. Execution (`execution`) says how
-and where it runs and may differ from start to start of the same run. Parts lie in files of their own, each with its
-`check`; `data`, `model` and `optim` come in several forms (`alternatives.py`).
+changes the mathematics; the run's name contains a hash of it, and the seed. Execution (`execution`) sets how and where
+the run is executed and may differ between starts of the same run. Most parts have a separate file, and each has a
+`check`; `data`, `model` and `optim` have several forms (`alternatives.py`).
 
-Keys keep the words of the published configuration in snake case (docs/concepts.md lists them).
+Keys are the terms of the published configuration in snake case (docs/concepts.md lists them).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ CellLoss = Literal["stablemax", "softmax"]
 
 @dataclass(frozen=True, kw_only=True)
 class LossConfig:
-    """The loss of a slot; the defaults are those of the published recipe."""
+    """Loss of a slot; the defaults are those of the published recipe."""
 
     cells: CellLoss = "stablemax"
     """Probabilities of a cell's symbols: log-stablemax (published) or log-softmax."""
@@ -50,7 +50,7 @@ class LossConfig:
         """Check names and ranges.
 
         Raises:
-            ConfigError: Names the key, what it got and what is allowed.
+            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
         """
         if self.cells not in get_args(CellLoss):
             raise ConfigError(one_of("loss.cells", get_args(CellLoss), self.cells))
@@ -63,20 +63,20 @@ DIGEST = re.compile(r"([0-9a-f]{64})?")
 
 @dataclass(frozen=True, kw_only=True)
 class InitialConfig:
-    """Weights that were there before the run; no option of the command line sets these."""
+    """Weights that exist before the run; these fields are not command-line options."""
 
     weights: str = ""
-    """Digest of the weights that training starts from (--init-from); empty: drawn from the seed."""
+    """Digest of the weights that training starts from (--init-from). Empty: weights are drawn from the seed."""
     imported: str = ""
-    """sha256 of the file that an imported run holds (import-weights); it is never trained."""
+    """sha256 of the weights file of an imported run (import-weights), which is never trained."""
     identifiers: str = ""
-    """sha256 of the names of that file's embedding rows (--identifiers), where they were needed."""
+    """sha256 of the names of that file's embedding rows (--identifiers), if they were needed."""
 
     def check(self) -> None:
         """Check that every value is a digest.
 
         Raises:
-            ConfigError: Names the key and what it got.
+            ConfigError: A value is not a digest; the message has the key and the value.
         """
         for name, value in asdict(self).items():
             if not DIGEST.fullmatch(value):
@@ -87,7 +87,7 @@ class InitialConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class RunConfig:
-    """Everything one training run needs."""
+    """Complete configuration of a training run."""
 
     data: RowsConfig
     model: NetworkConfig = field(default_factory=ModelConfig)
@@ -103,20 +103,20 @@ class RunConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class InputSpec:
-    """What the model must know of its dataset: shapes and sizes that are not configuration."""
+    """Shapes and sizes of the dataset that the model needs and the configuration does not contain."""
 
     sequence_length: int
     """Cells S of a row."""
     vocabulary_size: int
     num_identifiers: int
-    """Rows of the puzzle-embedding table that carry meaning, identifier 0 included."""
+    """Used rows of the puzzle-embedding table, identifier 0 included."""
     ignore_label: int = 0
-    """Cells with this label add nothing to loss or metrics (PAD)."""
+    """Label (PAD) of cells that are ignored in loss and metrics."""
     grid: tuple[int, int] | None = None
-    """Rows and columns of the grid that a row of cells is; None where it is not one, or where rows are of several."""
+    """Rows and columns of the grid of cells; None if the cells are not a grid, or if rows have different grids."""
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; without a grid if it is unknown, as in older records."""
+        """Return plain JSON values, without a grid if it is unknown, as in older records."""
         value = dataclasses.asdict(self)
         if self.grid is None:
             del value["grid"]
@@ -128,7 +128,7 @@ class InputSpec:
 
         Raises:
             TypeError: A key is unknown to this version, or missing.
-            ValueError: A grid that is not of the cells.
+            ValueError: The size of the grid is not the number of cells.
         """
         spec = cls(**value)
         if spec.grid is None:
@@ -145,15 +145,15 @@ class InputSpec:
 
 
 def grid_of(rows: int, columns: int) -> tuple[int, int] | None:
-    """The grid of a dataset, of which flat rows are none."""
+    """Return the grid of a dataset; None for flat rows."""
     return (rows, columns) if rows > 1 else None
 
 
 IDENTITY = ("data", "model", "optim", "loss", "initial", "total_steps")
-"""Parts of `RunConfig` that change the mathematics; the seed does too, and stands in the run's name itself."""
+"""Parts of `RunConfig` that change the mathematics. The seed does too, but the run's name contains it directly."""
 
 ALTERNATIVES: tuple[Alternatives[Any], ...] = (DATA, ARCHITECTURES, OPTIMIZERS)
-"""Parts of `RunConfig` that come in several forms."""
+"""Parts of `RunConfig` with several forms."""
 
 PLAIN_PARTS: dict[str, type[Any]] = {
     "loss": LossConfig,
@@ -163,9 +163,9 @@ PLAIN_PARTS: dict[str, type[Any]] = {
 
 
 def effective_identity(config: RunConfig) -> dict[str, Any]:
-    """The identity fields that differ from their defaults, so that a new field orphans no old run.
+    """Return the identity fields that differ from their defaults, so that a new field does not change old identities.
 
-    Keys are dotted paths, values are plain JSON. The tag of a part's form is among them unless it is the default.
+    Keys are dotted paths, values are plain JSON. The tag of a part's form is included unless it is the default.
     """
     forms = {alternatives.key: alternatives for alternatives in ALTERNATIVES}
     identity: dict[str, Any] = {}
@@ -178,12 +178,12 @@ def effective_identity(config: RunConfig) -> dict[str, Any]:
 
 
 def identity_hash(config: RunConfig) -> str:
-    """sha256 over the effective identity, hexadecimal."""
+    """Return the hexadecimal sha256 of the effective identity."""
     return hashlib.sha256(json.dumps(effective_identity(config), sort_keys=True).encode()).hexdigest()
 
 
 def differences(config: RunConfig, base: RunConfig) -> dict[str, Any]:
-    """What of the mathematics of a configuration is not as in another one, by dotted path; the seed is among it."""
+    """Return the identity fields and seed that differ from another configuration, by dotted path."""
     mine, others = ({**effective_identity(each), "seed": each.seed} for each in (config, base))
     values = dict(_leaves(config_to_json(config)))
     missing = object()
@@ -199,15 +199,15 @@ def _leaves(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]
 
 
 def config_to_json(config: RunConfig) -> dict[str, Any]:
-    """Plain JSON values, read back by `config_from_json`."""
+    """Return plain JSON values, which `config_from_json` reads."""
     return _plain(config)
 
 
 def config_from_json(value: dict[str, Any]) -> RunConfig:
-    """Inverse of `config_to_json`; fields that a newer version added take their defaults, and so do tags.
+    """Inverse of `config_to_json`; missing fields and tags, as in records of older versions, take their defaults.
 
     Raises:
-        ConfigError: A key, a form or a value that this version does not know.
+        ConfigError: A key, a form or a value is unknown to this version.
     """
     try:
         fields = dict(value)
@@ -224,10 +224,10 @@ def config_from_json(value: dict[str, Any]) -> RunConfig:
 
 
 def check_config(config: RunConfig) -> None:
-    """Refuse what can be refused without the dataset or the devices: every part, and what parts have to do.
+    """Check every part, and conditions between parts, without the dataset or the devices.
 
     Raises:
-        ConfigError: Names the key, what it got and what is allowed.
+        ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
     """
     config.data.check()
     config.model.check()
@@ -247,7 +247,7 @@ def check_config(config: RunConfig) -> None:
             f"model.curriculum: stages of a step at least, but with {config.total_steps} steps they end at {ends[1:]}"
         )
     cycles = isinstance(config.model, CyclesConfig) or not isinstance(config.model, BlocksConfig)
-    if config.loss.cycle_consistency and not cycles:  # of another package's network the training step says it
+    if config.loss.cycle_consistency and not cycles:  # the training step checks networks of other packages
         raise ConfigError(
             f"loss.cycle_consistency: model.architecture {config.model.architecture} has no cycles (got "
             f"{config.loss.cycle_consistency:g}; expected 0). Leave the option out."
@@ -262,7 +262,7 @@ def check_config(config: RunConfig) -> None:
 
 
 def schedules_over_training(config: RunConfig) -> list[str]:
-    """What of a run depends on how many steps it has in all, for people: key and value."""
+    """Return the settings that depend on the total number of steps, each as key and value, for display."""
     parts = {"data": config.data, "model": config.model, "optim": config.optim}
     values = {
         f"{key}.{item.name}": getattr(part, item.name)
@@ -278,10 +278,10 @@ def schedules_over_training(config: RunConfig) -> list[str]:
 
 
 def check_extension(config: RunConfig, steps: int) -> None:
-    """Refuse to extend a run to `steps` steps in all where that is no continuation of the same run.
+    """Check that a run can be extended to `steps` total steps and remain the same run.
 
     Raises:
-        ConfigError: It is not beyond `total_steps`, or something changes over the training that would be longer.
+        ConfigError: `steps` is not above `total_steps`, or a schedule depends on the total number of steps.
     """
     if steps <= config.total_steps:
         raise ConfigError(f"--extend: got {steps}; expected more than total_steps ({config.total_steps})")
@@ -294,12 +294,12 @@ def check_extension(config: RunConfig, steps: int) -> None:
 
 
 def planned_steps(config: RunConfig, extended_to: int | None) -> int:
-    """The step a run ends at: `total_steps`, or what it was extended to."""
+    """Return the last step of a run: `total_steps`, or the extended number."""
     return config.total_steps if extended_to is None else extended_to
 
 
 def _changes(value: Any, default: Any, path: str) -> dict[str, Any]:
-    """What differs from the defaults, by dotted path, in plain JSON; nested dataclasses field by field."""
+    """Return the differences from the defaults as plain JSON, by dotted path; nested dataclasses field by field."""
     if value == default:
         return {}
     if not dataclasses.is_dataclass(value) or isinstance(value, Spelled):
@@ -313,12 +313,12 @@ def _changes(value: Any, default: Any, path: str) -> dict[str, Any]:
 
 @functools.cache
 def _defaults(part: type[Any]) -> dict[str, Any]:
-    """The default of each field of a part."""
+    """Return the default of each field of a part."""
     return {item.name: default_of(item) for item in dataclasses.fields(part)}
 
 
 def _plain(value: Any) -> Any:
-    """As JSON values; what changes over training by its spelling."""
+    """Convert to plain JSON values; schedules become their notation."""
     if isinstance(value, Spelled):
         return str(value)
     if dataclasses.is_dataclass(value):
@@ -327,14 +327,14 @@ def _plain(value: Any) -> Any:
 
 
 def _part_from_json(part: type[Any], value: dict[str, Any]) -> Any:
-    """A part from its plain values; spelled values are parsed where the field may hold one, lists become tuples."""
+    """Make a part from its plain values; schedule notations are parsed, and lists become tuples."""
     read = _readers(part)
     return part(**{name: read[name](item) if name in read else item for name, item in value.items()})
 
 
 @functools.cache
 def _readers(part: type[Any]) -> dict[str, Callable[[Any], Any]]:
-    """The fields of a part whose values differ from their JSON values; a study has many runs of few parts."""
+    """Return converters for the fields whose values differ from JSON values. Cached: many runs share few parts."""
 
     def spelled(item: Any, parse: Callable[[str], Any]) -> Any:
         return parse(item) if isinstance(item, str) else item

@@ -1,6 +1,6 @@
-"""Values that may change over training: a plain number is constant, anything else is spelled `form(value, ...)`.
+"""Values that may change over training: a number is constant, a schedule has the notation `form(value, ...)`.
 
-The spelling is the same on the command line, in `config.json` and in a run's identity.
+The notation is the same on the command line, in `config.json` and in a run's identity.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ CYCLES = re.compile(r"\s*([1-9][0-9]{0,3})x([1-9][0-9]{0,3})\s*")
 
 @dataclass(frozen=True)
 class Spelled:
-    """A value that is one text: `str` gives the text, a function of `PARSERS` the value."""
+    """A value with a text notation: `str` returns the text, and a function in `PARSERS` parses it."""
 
 
 @dataclass(frozen=True)
 class Linear(Spelled):
-    """From `start` at the first step to `end` at the last of `total_steps`, in equal steps."""
+    """Linear change from `start` at the first step to `end` at the last of `total_steps`."""
 
     start: float
     end: float
@@ -35,10 +35,10 @@ class Linear(Spelled):
 
 @dataclass(frozen=True)
 class Curriculum(Spelled):
-    """Recursion that deepens in equal stages over the first `share` of `total_steps`, and stays at the last one.
+    """Recursion that deepens in equal stages over the first `share` of `total_steps`, then stays at the last stage.
 
     Attributes:
-        share: Of all steps, above 0 and at most 1.
+        share: Share of all steps, above 0 and at most 1.
         cycles: (`h_cycles`, `l_cycles`) of each stage.
     """
 
@@ -49,7 +49,7 @@ class Curriculum(Spelled):
         return f"curriculum({self.share!r}, {', '.join(f'{high}x{low}' for high, low in self.cycles)})"
 
     def ends(self, total_steps: int) -> list[int]:
-        """The last step of each stage but the last."""
+        """Return the last step of each stage except the last stage."""
         stages = len(self.cycles)
         return [round(total_steps * self.share * stage / stages) for stage in range(1, stages)]
 
@@ -60,10 +60,10 @@ Scheduled = float | Linear
 
 
 def parse_scheduled(text: str) -> Scheduled:
-    """A value from its spelling: `0.1`, `linear(0.3, 0.05)`.
+    """Parse a number or schedule: `0.1`, `linear(0.3, 0.05)`.
 
     Raises:
-        ConfigError: Another spelling.
+        ConfigError: The text has another notation.
     """
     try:
         return float(text)
@@ -82,10 +82,10 @@ def parse_scheduled(text: str) -> Scheduled:
 
 
 def parse_curriculum(text: str) -> Curriculum | None:
-    """A curriculum from its spelling: `curriculum(0.2, 1x2, 2x4, 3x6)`, or `none`.
+    """Parse a curriculum: `curriculum(0.2, 1x2, 2x4, 3x6)`, or `none`.
 
     Raises:
-        ConfigError: Another spelling.
+        ConfigError: The text has another notation.
     """
     if text.strip().lower() == "none":
         return None
@@ -105,7 +105,7 @@ def parse_curriculum(text: str) -> Curriculum | None:
 
 
 def spellings() -> str:
-    """What a value may be besides a number, for people."""
+    """Return the allowed schedule notations, for display."""
     return ", ".join(
         f"{name}({', '.join(field.name for field in dataclasses.fields(form))})"
         for name, form in FORMS.items()
@@ -116,4 +116,4 @@ PARSERS: dict[Any, tuple[Callable[[str], Any], str]] = {
     Scheduled: (parse_scheduled, f"FLOAT|{spellings()}"),
     Curriculum | None: (parse_curriculum, "curriculum(SHARE, HxL, HxL, ...)|none"),
 }
-"""How the texts of fields of these types are read, and what they may be, for help."""
+"""Parser and help placeholder of fields, by field type."""

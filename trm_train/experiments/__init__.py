@@ -1,4 +1,4 @@
-"""Named experiments: each a function that returns a `RunConfig`, registered with its guide.
+"""Named experiments: functions that return a `RunConfig`, registered with a guide.
 
-A file is a group, found by being here; `registry.load_experiments` gives all by name. None imports jax.
+Every file of this folder is a group; `registry.load_experiments` returns all experiments by name. None imports jax.
 """

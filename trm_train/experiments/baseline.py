@@ -1,4 +1,4 @@
-"""The baseline of the study at each scale, and the published recipe.
+"""Baseline of the study at each scale, and the published recipe.
 
 Source: the TRM paper (arXiv 2510.04871) and its published code.
 """
@@ -16,11 +16,11 @@ from trm_train.experiments.setting import SETTINGS, Setting, sudoku
 
 BATCH = 6_144
 STEPS = 8_138
-"""50,000 epochs of 1,000 puzzles at that batch."""
+"""Steps of 50,000 epochs of 1,000 puzzles at this batch size."""
 
 
 def baseline(setting: Setting) -> RunConfig:
-    """The run that all others of the study are compared with."""
+    """Return the configuration that all other runs of the study are compared with."""
     return {"full": _full, "laptop": _laptop, "tiny": _tiny}[setting.scale](sudoku(setting))
 
 
@@ -127,7 +127,7 @@ def trm_sudoku_mlp() -> RunConfig:
     setting=Setting("full", "generated"),
 )
 def sudoku_generated() -> RunConfig:
-    """The paper's best Sudoku run on puzzles of our own."""
+    """The paper's best Sudoku run, on generated puzzles."""
     return dataclasses.replace(
         trm_sudoku_mlp(), data=DataConfig(dataset="sudoku-generated-1000-aug-1000", global_batch_size=768)
     )

@@ -1,6 +1,6 @@
-"""Claims about named experiments, which reports check against the numbers.
+"""Claims about named experiments, which reports check against measured accuracies.
 
-Names, not values: the same claim holds at every scale. A report judges them (`trm_eval/report/verdict.py`).
+Claims have names of experiments, so the same claim applies at every scale. `trm_eval/report/verdict.py` judges them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 LITTLE = 2.0
-"""Percentage points of exact accuracy: a difference below it is what the guides call little, or much the same."""
+"""Percentage points of exact accuracy; guides call a smaller difference "little" or "much the same"."""
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,9 @@ class Better:
     """One experiment solves more of the same puzzles than another.
 
     Attributes:
-        name: The one.
-        than: The other.
-        clearly: Their 95% intervals must not overlap, beyond that the difference has none with 0.
+        name: Experiment that solves more.
+        than: Experiment that solves less.
+        clearly: Whether their 95% intervals must also be disjoint; the interval of the difference excludes 0 anyway.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Better:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The experiments it is about."""
+        """Names of the experiments in the claim."""
         return self.than, self.name
 
     def __str__(self) -> str:
@@ -40,9 +40,9 @@ class Alike:
     """Two experiments differ by little.
 
     Attributes:
-        name: The one.
-        other: The other.
-        within: The most that they may differ by (points).
+        name: First experiment.
+        other: Second experiment.
+        within: Upper limit of the difference (percentage points).
     """
 
     name: str
@@ -51,7 +51,7 @@ class Alike:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The experiments it is about."""
+        """Names of the experiments in the claim."""
         return self.other, self.name
 
     def __str__(self) -> str:
@@ -60,12 +60,12 @@ class Alike:
 
 @dataclass(frozen=True)
 class NoWorse:
-    """One experiment is as good as another, or worse by little.
+    """One experiment is as good as another, or only slightly worse.
 
     Attributes:
-        name: The one.
-        than: The other.
-        within: The most that it may be worse by (points).
+        name: Experiment that may be slightly worse.
+        than: Experiment to compare with.
+        within: Upper limit of the disadvantage (percentage points).
     """
 
     name: str
@@ -74,7 +74,7 @@ class NoWorse:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The experiments it is about."""
+        """Names of the experiments in the claim."""
         return self.than, self.name
 
     def __str__(self) -> str:
@@ -95,7 +95,7 @@ class Reaches:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The experiment it is about."""
+        """Name of the experiment in the claim."""
         return (self.name,)
 
     def __str__(self) -> str:
@@ -106,15 +106,15 @@ Claim = Better | Alike | NoWorse | Reaches
 
 
 def rising(*names: str) -> tuple[Better, ...]:
-    """Each of these experiments solves more than the one before."""
+    """Claim that each experiment solves more than the previous one."""
     return tuple(Better(name, than) for than, name in pairwise(names))
 
 
 def best(name: str, *others: str) -> tuple[Better, ...]:
-    """An experiment solves more than each of the others."""
+    """Claim that an experiment solves more than each of the others."""
     return tuple(Better(name, other) for other in others)
 
 
 def nearly_best(name: str, *others: str) -> tuple[NoWorse, ...]:
-    """An experiment is no worse than any of the others, or by little."""
+    """Claim that an experiment is at most slightly worse than each of the others."""
     return tuple(NoWorse(name, other) for other in others)

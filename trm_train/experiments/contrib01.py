@@ -10,7 +10,7 @@ from trm_train.experiments.study import Study
 
 AS_PUBLISHED = Curriculum(0.2, ((1, 2), (2, 4), (3, 6)))
 WITH_H_1 = Curriculum(0.2, ((1, 1), (1, 2), (1, 3)))
-"""At the scale laptop, whose baseline has half of the L cycles, and one H cycle."""
+"""Curriculum at the scale laptop, whose baseline has half of the L cycles and one H cycle."""
 
 STUDY = Study(
     name="contrib01",

@@ -1,4 +1,4 @@
-"""Adaptive halting: exploration that ends."""
+"""Adaptive halting: exploration that decreases over training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rematerialised deep recursion: memory for time."""
+"""Deep recursion with rematerialisation: less memory, more time."""
 
 from __future__ import annotations
 

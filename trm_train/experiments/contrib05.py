@@ -1,4 +1,4 @@
-"""Attention to the cells near a cell only."""
+"""Attention that is limited to near cells."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from trm_train.experiments.study import Study, override
 
 
 def attention(setting: Setting) -> RunConfig:
-    """What the windows are cut out of."""
+    """Return the base of the group: attention to all cells."""
     fields = {"model.mixer": "attention", "model.pos_encodings": "rope", "total_steps": ATTENTION_STEPS}
     return override(baseline(setting), fields, setting.scale)
 

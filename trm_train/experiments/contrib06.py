@@ -1,4 +1,4 @@
-"""One network for two kinds of puzzle: a mixture of Sudoku and mazes beside a network for each."""
+"""One network for two kinds of puzzle: a mixture of Sudoku and mazes, and a network for each as control."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ NETWORK = {
     "model.mixer": By("attention", "mlp_t", "mlp_t"),
     "model.pos_encodings": By("rope", "none", "none"),
 }
-"""At the scale full rows have 900 cells, for which mlp_t is no network."""
+"""Mixer and positions by scale. At the scale full, rows have 900 cells, which are too many for mlp_t."""
 
 
 def base(setting: Setting) -> RunConfig:
-    """The baseline, with attention at the scale full."""
+    """Return the baseline, with attention at the scale full."""
     return override(baseline(setting), NETWORK, setting.scale)
 
 
 def mazes(setting: Setting) -> str:
-    """Name of the maze dataset of a setting; labels of augmented mazes move with them, as in the runs there are."""
+    """Return the name of the maze dataset of a setting; labels move with augmented mazes, as in the existing runs."""
     full = f"maze-30x30-{'hard' if setting.data == 'published' else 'generated'}-1000-aug-7"
     return at(By(full, "maze-9x9-generated-1000-aug-7", "maze-6x6-generated-10000-aug-0"), setting.scale)
 
 
 def sudokus(setting: Setting) -> str:
-    """Name of the Sudoku dataset of a setting; at the scale tiny both are without augmentation."""
+    """Return the name of the Sudoku dataset of a setting; the scale tiny has no augmentation, as for mazes."""
     return sudoku(setting, By(1_000, 1_000, 10_000), By(1_000, 1_000, 0))
 
 
 def learning(*names: Callable[[Setting], str]) -> Change:
-    """Learn these datasets in equal shares, each for as many rows as the base learns of its own."""
+    """Return a change that trains on datasets in equal shares, each with as many rows as the base has in total."""
 
     def change(config: RunConfig, setting: Setting) -> RunConfig:
         slots, chosen = config.data.global_batch_size, [name(setting) for name in names]

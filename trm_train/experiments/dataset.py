@@ -1,4 +1,4 @@
-"""The datasets of a run, by name: planned, or built if missing."""
+"""Datasets of a run by name: plans from specifications, and builds of missing datasets."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from trm_data.storage.root import Layout
 from trm_train.config.run import InputSpec, grid_of
 
 Known = Literal["exact", "published", "at most", "unknown"]
-"""How far the number of identifiers can be known before a dataset is built."""
+"""Reliability of the number of identifiers before a dataset is built."""
 PUBLISHED_IDENTIFIERS = {"arc1concept-aug-1000": 876_407, "arc2concept-aug-1000": 1_190_000}
-"""Puzzle identifiers: ARC-1 as built here, ARC-2 rounded; the last digits of a build depend on its draws."""
+"""Puzzle identifiers: ARC-1 as built here, ARC-2 rounded; the last digits depend on the random draws of a build."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedDataset:
-    """What the specification of a dataset, or those of a mixture's, say of the rows.
+    """Properties of the rows of a dataset or mixture, as known from specifications.
 
     Attributes:
-        name: Of the dataset; of a mixture all names.
-        kind: Of its puzzles; of a mixture all kinds.
-        input_spec: Shapes and sizes of its rows; see `identifiers` for how far `num_identifiers` can be known.
-        groups: Training puzzles before augmentation; None where only the source knows.
-        identifiers: `exact`; `published`, where it is the number of the published set; `at most`, where symmetric
-            puzzles have fewer augmentations than were asked for; or
-            `unknown`, where the number of puzzles is not in the specification, and one is counted.
-        validation_rows: Rows of the validation split; None where only the source knows.
-        test_rows: Rows of the test split; None where only the source knows.
+        name: Name of the dataset; all names of a mixture.
+        kind: Kind of the puzzles; all kinds of a mixture.
+        input_spec: Shapes and sizes of the rows; `identifiers` has the reliability of `num_identifiers`.
+        groups: Training puzzles before augmentation; None if only the source has the number.
+        identifiers: `exact`; `published`: the number of the published set; `at most`: symmetric puzzles have fewer
+            augmentations than requested; `unknown`: the specification has no number of puzzles, and `num_identifiers`
+            is 1.
+        validation_rows: Rows of the validation split; None if only the source has the number.
+        test_rows: Rows of the test split; None if only the source has the number.
     """
 
     name: str
@@ -46,7 +46,7 @@ class PlannedDataset:
 
 
 def plan_dataset(name: str) -> PlannedDataset | None:
-    """A named dataset from its specification; None if it is no named one."""
+    """Plan a named dataset from its specification; return None for other names."""
     from trm_data.kinds.registry import load_kind
     from trm_data.specs import SourceSpec
 
@@ -54,7 +54,7 @@ def plan_dataset(name: str) -> PlannedDataset | None:
         return None
     named = named_dataset(name)
     request = named.request()
-    # The geometry does not depend on the source's digest, which would need its files.
+    # The geometry does not depend on the digest of the source, which requires its files.
     source = SourceSpec(kind="generated" if request.source.kind == "generated" else "csv")
     spec = request.spec(source, None if request.test_source is None else SourceSpec(kind="csv"))
     kind = load_kind(request.kind)
@@ -84,7 +84,7 @@ def plan_dataset(name: str) -> PlannedDataset | None:
 
 
 def plan_datasets(names: Sequence[str]) -> PlannedDataset | None:
-    """A named dataset, or a mixture of them, from specifications; None if one is no named one."""
+    """Plan a named dataset or a mixture of them; return None if one is not a named dataset."""
     found = [planned for name in names if (planned := plan_dataset(name)) is not None]
     if len(found) < len(names):
         return None
@@ -129,7 +129,7 @@ def _mixed(found: Sequence[PlannedDataset]) -> PlannedDataset:
 
 
 def is_named(name: str) -> bool:
-    """Whether `trm-data build NAME` knows what to build."""
+    """Return whether a name is a named dataset, for `trm-data build NAME`."""
     try:
         named_dataset(name)
     except SpecError:
@@ -138,7 +138,7 @@ def is_named(name: str) -> bool:
 
 
 def is_built(name: str, layout: Layout) -> bool:
-    """Whether a dataset exists, damaged or not."""
+    """Return whether a dataset exists, damaged or not."""
     from trm_data.manifest import read_manifest
 
     try:
@@ -153,13 +153,13 @@ def is_built(name: str, layout: Layout) -> bool:
 def build_missing(
     name: str, layout: Layout, root: str | None, *, sources: Mapping[str, str], quiet: bool
 ) -> None:
-    """Build a dataset by its name, as `trm-data build NAME` does, unless it is there.
+    """Build a named dataset if it is missing, as `trm-data build NAME` does.
 
     Args:
-        name: Of the dataset.
-        layout: The root.
-        root: The root as the user gave it.
-        sources: Where the puzzles of a kind come from, if not from where the dataset says.
+        name: Name of the dataset.
+        layout: Root of the dataset.
+        root: Value of --root, if set.
+        sources: Source of the puzzles by kind (default: the source of the named dataset).
         quiet: Show no progress.
     """
     from trm_data.cli import main
@@ -172,7 +172,7 @@ def build_missing(
         source = sources.get(named_dataset(name).kind)
     arguments = ["build", name, *(["--quiet"] if quiet else []), *(["--root", root] if root else [])]
     arguments += ["--source", source] if source else []
-    with contextlib.redirect_stdout(sys.stderr):  # what the run prints is for whoever asked for the run
+    with contextlib.redirect_stdout(sys.stderr):  # stdout is for the result of the run
         try:
             main(arguments)
         except SystemExit as ended:

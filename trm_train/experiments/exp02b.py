@@ -24,7 +24,7 @@ BASELINES: dict[int, dict[Scale | Setting, str]] = {
     1: {"laptop": "baseline"},
     3: {"full": "baseline", "tiny": "baseline"},
 }
-"""Which cycles are those of the baseline, where."""
+"""Baseline aliases by scale, for each number of H cycles that equals the baseline."""
 
 for cycles in (1, 2, 3, 4, 5):
     STUDY.add(

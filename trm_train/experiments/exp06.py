@@ -1,4 +1,4 @@
-"""Batch size, at equal rows loaded."""
+"""Batch size, at an equal number of loaded rows."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ STUDY = Study(
 )
 
 PIECES = {24_576: 2, 49_152: 4}
-"""Micro-batches of the largest, at the scale full."""
+"""Microbatches of the largest batches, at the scale full."""
 
 
 def times(factor: float, config: RunConfig, setting: Setting) -> RunConfig:
-    """The baseline with a batch `factor` times as large."""
+    """Return the baseline with a batch size multiplied by `factor`, at the same number of rows."""
     batch = round(config.data.global_batch_size * factor)
     steps = round(config.total_steps / factor)
     root = math.sqrt(factor)

@@ -25,7 +25,7 @@ STUDY = Study(
 
 
 def optimizer(name: str, beta1: float, beta2: float) -> Change:
-    """Take another optimizer, with what else was set."""
+    """Return a change of optimizer and betas; common options keep their values."""
 
     def change(config: RunConfig, _: object) -> RunConfig:
         chosen = OPTIMIZERS.choose(config.optim, name)

@@ -30,7 +30,7 @@ STUDY = Study(
 
 
 def rates(factor: float, min_ratio: float) -> Change:
-    """Rates a factor higher, decaying in half a cosine to a share of that."""
+    """Return a change that multiplies the rates by a factor and sets their cosine decay to a share of the result."""
 
     def change(config: RunConfig, _: object) -> RunConfig:
         optim = config.optim
@@ -45,7 +45,7 @@ def rates(factor: float, min_ratio: float) -> Change:
 
 
 def said(config: RunConfig) -> str:
-    """The rate and where it goes."""
+    """Return the rate and its decay, for display."""
     to = config.optim.lr_min_ratio
     return f"{config.optim.lr:g}, " + ("constant" if to == 1.0 else f"to {to:g} of it in a cosine")
 

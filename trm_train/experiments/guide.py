@@ -11,13 +11,13 @@ from trm_train.experiments.claim import Claim
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a group of experiments varies, where that is a number: the axis of its figures.
+    """The numeric quantity that a group of experiments varies: the axis of its figures.
 
     Attributes:
-        name: For people.
-        unit: Of the numbers.
-        of: The number of a configuration (`RunConfig`).
-        log: Whether the numbers are spread over orders of magnitude.
+        name: Name for display.
+        unit: Unit of the numbers.
+        of: Returns the number of a configuration (`RunConfig`).
+        log: Whether the axis is logarithmic.
     """
 
     name: str
@@ -28,29 +28,29 @@ class Quantity:
 
 @dataclass(frozen=True, kw_only=True)
 class Guide:
-    """The guide of an experiment; every field but the claims is a sentence or a few."""
+    """Guide of an experiment; every field except `claims` has one or a few sentences."""
 
     question: str
-    """What it asks; ends with a question mark."""
+    """Question of the experiment, with a question mark."""
     varies: str
-    """What differs between the runs of its group."""
+    """Differences between the runs of the group."""
     fixed: str
-    """What does not."""
+    """Settings that are equal in all runs of the group."""
     expected: str
-    """What should come out, with a number where one is known."""
+    """Expected result, with a number if one is known."""
     judge_by: str
-    """The command and the figure that decide."""
+    """Command and number that decide the question."""
     metrics: str = (
         "exact and cell accuracy on the test split with EMA weights, supervision steps, halting accuracy"
     )
-    """What is measured."""
+    """Measured quantities."""
     cost: str = ""
-    """What was measured of its time and memory, and on what; what is computed `describe` adds."""
+    """Measured time and memory with the machine; `describe` adds computed costs."""
     claims: tuple[Claim, ...] = ()
-    """What of `expected` exact accuracies alone can bear out; a report holds them against its numbers."""
+    """Parts of `expected` that exact accuracies can confirm; a report checks them."""
 
     def text(self) -> str:
-        """The guide for a person: the question, then a line for each other field."""
+        """Return the guide as text: the question, then a line for each other field."""
         rest = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "question"}
         rest["claims"] = "; ".join(map(str, self.claims))
         lines = (
@@ -59,7 +59,7 @@ class Guide:
         return "\n".join([self.question, "", *lines])
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON values; claims as sentences."""
+        """Return plain JSON values; claims are sentences."""
         return {item.name: getattr(self, item.name) for item in fields(self)} | {
             "claims": [str(claim) for claim in self.claims]
         }

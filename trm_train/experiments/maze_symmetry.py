@@ -1,4 +1,4 @@
-"""Augmentation of mazes: labels that move with their maze against labels of the published rule."""
+"""Augmentation of mazes: comparison of labels moved with their maze and labels by the published rule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STEPS = 3_000
 
 
 def base(_: Setting) -> RunConfig:
-    """The quickstart's network for 3,000 steps."""
+    """Return the configuration of the quickstart with 3,000 steps."""
     return dataclasses.replace(quickstart(), total_steps=STEPS)
 
 

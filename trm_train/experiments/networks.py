@@ -1,4 +1,4 @@
-"""Seven networks at the same training FLOPs: TRM, its variants, and what it is compared with."""
+"""Seven networks at the same training FLOPs: TRM, its variants, and other networks for comparison."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SAME_RUN: dict[str, str | dict[Scale | Setting, str]] = {
     "multi_scale": {"laptop": "paper_multi_scale", "tiny": "paper_multi_scale"},
     "single_z": {"laptop": "paper_single_z", "tiny": "paper_single_z"},
 }
-"""Experiments that are the same run, everywhere or at some scales."""
+"""Experiments with the same run, at all or at some scales."""
 
 
 def add(
@@ -47,11 +47,11 @@ def add(
     """Register a network.
 
     Args:
-        name: Of the network.
-        what: It is, for people.
+        name: Name of the network.
+        what: Short description of the network, for display.
         fields: Options of the model.
-        steps: Training steps for the training FLOPs of the baseline, within 2%; a test counts them.
-        architecture: Of the network.
+        steps: Training steps that give the training FLOPs of the baseline within 2%; a test checks this.
+        architecture: Architecture of the network.
     """
 
     def change(config: RunConfig, setting: Setting) -> RunConfig:

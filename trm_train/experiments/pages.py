@@ -1,4 +1,4 @@
-"""The pages of docs/experiments, from what the registry has: `python -m trm_train.experiments.pages FOLDER`."""
+"""Generator of the pages of docs/experiments from the registry: `python -m trm_train.experiments.pages FOLDER`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from trm_train.experiments.registry import Experiment, experiments_at, groups_of
 from trm_train.experiments.setting import SETTINGS, USUAL_DATA, Setting
 
 STUDY = ("exp", "contrib01", "contrib02")
-"""How the groups of the 67 experiments begin."""
+"""Prefixes of the groups of the 67 experiments."""
 
 EGRESS_USD = 0.12
-"""Price of a gigabyte that leaves a bucket for the internet. Source: Google's price list, first terabyte of a month."""
+"""Price of egress from a bucket to the internet (USD/GB). Source: Google's price list, first terabyte of a month."""
 
 HEAD = "<!-- Written by `make pages` from the registry; a test fails where it is stale. -->\n"
 
@@ -40,7 +40,7 @@ addition; they agree with the 42.7 GFLOP an example of the published recipe). Ho
 
 
 def pages() -> dict[str, str]:
-    """Every page by its name."""
+    """Return all pages by file name."""
     groups = groups_of(load_experiments().values())
     found = {f"{group}.md": _group_page(group, items) for group, items in groups.items()}
     return {"README.md": _overview(groups), **found}
@@ -127,7 +127,7 @@ def _overview(groups: dict[str, list[Experiment]]) -> str:
 
 
 def _arithmetic() -> list[str]:
-    """What the whole study costs, each run once."""
+    """Return the cost section: the whole study, with each run counted once."""
     lines = [
         "## What the study costs",
         "",
@@ -184,7 +184,7 @@ def _arithmetic_at(setting: Setting) -> list[str]:
 
 
 def main() -> None:
-    """Write the pages into a folder."""
+    """Write the pages to a folder."""
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in pages().items():

@@ -1,4 +1,4 @@
-"""The first run of a newcomer: small grids, a small network, minutes on a laptop."""
+"""First run of a new user: small grids, a small network, minutes on a laptop."""
 
 from __future__ import annotations
 

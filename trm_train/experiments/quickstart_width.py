@@ -1,4 +1,4 @@
-"""A study for a first evening: the quickstart at three widths."""
+"""First study of a new user: the quickstart at three widths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The other published recipes, and the paper's ablations, which also run at the scales laptop and tiny.
+"""Other published recipes, and the paper's ablations, which also run at the scales laptop and tiny.
 
 Source: the TRM paper (arXiv 2510.04871, its tables 1 to 5) and its published code.
 """
@@ -43,7 +43,7 @@ def trm_sudoku_attention() -> RunConfig:
 
 
 def maze_recipe(dataset: str) -> RunConfig:
-    """The paper's Maze run on a dataset."""
+    """Return the configuration of the paper's Maze run on a dataset."""
     return RunConfig(
         data=DataConfig(dataset=dataset, global_batch_size=768),
         model=ModelConfig(mixer="attention", pos_encodings="rope", l_cycles=4),
@@ -70,7 +70,7 @@ def trm_maze() -> RunConfig:
 
 
 def arc_recipe(dataset: str, steps: int) -> RunConfig:
-    """The paper's ARC run on a dataset."""
+    """Return the configuration of the paper's ARC run on a dataset."""
     return RunConfig(
         data=DataConfig(dataset=dataset, global_batch_size=768),
         model=ModelConfig(mixer="attention", pos_encodings="rope", l_cycles=4),
@@ -80,9 +80,9 @@ def arc_recipe(dataset: str, steps: int) -> RunConfig:
 
 
 ARC1_STEPS = 518_000
-"""About 100,000 epochs of 960 tasks with 4.15 examples each, at batch 768."""
+"""Steps of about 100,000 epochs of 960 tasks with 4.15 examples each, at batch size 768."""
 ARC2_STEPS = 722_000
-"""About 100,000 epochs of 1,280 tasks with 4.33 examples each, at batch 768."""
+"""Steps of about 100,000 epochs of 1,280 tasks with 4.33 examples each, at batch size 768."""
 
 
 @experiment(
@@ -117,7 +117,7 @@ def trm_arc2() -> RunConfig:
 
 
 def _base(setting: Setting) -> RunConfig:
-    """What the ablations change: the published Sudoku recipe, at the smaller scales the study's baseline."""
+    """Return the base of the ablations: the published Sudoku recipe, or the study's baseline at the smaller scales."""
     return trm_sudoku_mlp() if setting.scale == "full" else baseline(setting)
 
 
@@ -139,15 +139,15 @@ def _ablation(
     """Register an ablation of the paper.
 
     Args:
-        name: Of the experiment.
-        question: What it asks.
-        varies: What differs from the published recipe, at the scale full.
+        name: Name of the experiment.
+        question: Question of the guide.
+        varies: Difference from the published recipe, at the scale full.
         published: Exact accuracy in the paper (%).
-        fields: What differs, by dotted path; values may be different by scale (`By`).
-        table: Of the paper.
-        change: What differs where it is not a field.
-        aliases: By scale an experiment that is the same run.
-        weights: Which weights are judged.
+        fields: Differences by dotted path; values may differ between scales (`By`).
+        table: Number of the table in the paper.
+        change: Difference that is not a field.
+        aliases: Experiment with the same run, by scale.
+        weights: Weights to evaluate.
     """
     measured = f"`trm-eval run` with {weights} weights on the whole test split"
     ablated = name != ABLATED
@@ -181,7 +181,7 @@ def _as_single_z(config: RunConfig) -> RunConfig:
 
 
 ABLATED = "paper_trm"
-"""What the ablations are compared with."""
+"""Experiment that the ablations are compared with."""
 
 _ablation(
     ABLATED,

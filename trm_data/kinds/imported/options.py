@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 NAME = "finished"
-"""What manifests call this kind since the first one; everywhere else its rows are imported ones."""
+"""Name of this kind in all manifests; elsewhere its rows are called imported rows."""
 NO_RULES = "rows"
-"""Asked for as a kind: rows of which nothing is known."""
+"""Value of --kind for rows without known rules."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class ImportedOptions(Options):
     columns: int
     vocabulary_size: int
     of: str = ""
-    """Kind whose rules hold for the rows; empty where nothing is known of them."""
+    """Kind whose rules apply to the rows; empty if unknown."""
     of_options: str = ""
     """Options of that kind, as canonical JSON."""
 

@@ -1,8 +1,8 @@
 """The maze generator's compiled core: random layouts, weighted by their long pairs.
 
 Input: seed, stream, the range of maze numbers, and the options. Output: mazes, written in place.
-Neighbours: wrapped by `kinds.maze.generate`, which explains what is drawn and why it is exact; `kinds.maze.boards` has the
-steps of a search.
+Neighbours: wrapped by `kinds.maze.generate`, which explains what is drawn and why it is exact; `kinds.maze.boards` has
+the steps of a search.
 
 A set of cells is a board: a word for each row, bit c for column c. A pair is long if its shortest path has at
 least `min_path` steps. Pairs are ordered: (S, G) and (G, S) are two pairs.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Labels = Literal["rule", "moved", "given"]
 WALLS = "0.3-0.5"
-"""Range of the share of walls, where none is asked for."""
+"""Default range of the share of walls."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,15 +32,15 @@ class MazeOptions(Options):
     rows: int = 30
     columns: int = 30
     min_path: int = 0
-    """Steps from S to G at least, for generated mazes; 0 for mazes that are read."""
+    """Minimum path length of generated mazes (steps from S to G); 0 for mazes that are read."""
     wall_low: float = 0.3
-    """Least share of cells that are walls, for generated mazes."""
+    """Minimum share of wall cells in generated mazes."""
     wall_high: float = 0.5
     unique: bool = False
-    """Generated mazes are perfect mazes, which have one path."""
+    """Whether generated mazes are perfect mazes, which have one path."""
     labels: Labels = "moved"
     """rule: every image is labelled by the published rule; moved: a shortest path moves with its maze; given: any path
-    does."""
+    moves with its maze."""
 
     hub_repository: ClassVar[str] = "sapientinc/maze-30x30-hard-1k"
 

@@ -166,7 +166,7 @@ def _find_fewest_matchings(
     box_rows: int,
     box_columns: int,
 ) -> tuple[int, int]:
-    """Return the band or (after the bands) stack, and the digit: `kinds.sudoku.nine.find_fewest_matchings` for all boxes."""
+    """Return the band or (after the bands) stack, and the digit: as `kinds.sudoku.nine.find_fewest_matchings`."""
     side = box_rows * box_columns
     n = np.uint64(side)
     row_mask = (U1 << n) - U1

@@ -28,7 +28,7 @@ class SudokuOptions(Options):
     rating_bins: tuple[float, ...] = ()
     """Lower ends of rating intervals; every split takes its puzzles from them in turn."""
     difficulty: Literal["random", "extreme"] = "random"
-    """Whether generated puzzles are random minimal ones, or searched for hardness."""
+    """Difficulty of generated puzzles: random minimal puzzles, or hard puzzles found by a search."""
 
     @property
     def box(self) -> tuple[int, int]:
@@ -37,7 +37,7 @@ class SudokuOptions(Options):
 
     @property
     def side(self) -> int:
-        """Cells in a row of the grid, n = box rows * box columns."""
+        """Side of the grid in cells: box rows * box columns."""
         return self.box_rows * self.box_columns
 
     hub_repository: ClassVar[str] = SUDOKU_EXTREME
@@ -74,11 +74,11 @@ class SudokuOptions(Options):
 
 
 BOXES_OF_SIDES = {4: (2, 2), 6: (2, 3), 8: (2, 4), 9: (3, 3), 10: (2, 5), 12: (3, 4), 15: (3, 5), 16: (4, 4)}
-"""The usual box of a grid, by its side."""
+"""Default box of a grid, by side."""
 
 
 def shape_options(rows: int, columns: int, vocabulary_size: int) -> SudokuOptions:
-    """Return options with the usual box of a grid's side."""
+    """Return options with the default box of a grid's side."""
     if rows not in BOXES_OF_SIDES:
         raise SpecError(
             f"--kind sudoku: rows are squares of side {', '.join(map(str, BOXES_OF_SIDES))}, these are {rows}x{columns}"

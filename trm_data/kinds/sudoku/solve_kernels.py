@@ -1,8 +1,8 @@
 """The Sudoku solver's compiled core: depth-first search.
 
-Input: puzzles, and the tables of `kinds.sudoku.solve.make_tables` for their box shape. Output: solutions and guess counts.
-Neighbours: `kinds.sudoku.propagation` and `kinds.sudoku.branching` have the two steps; wrapped by `kinds.sudoku.solve`;
-`kinds.sudoku.generate_kernels` drives the same search.
+Input: puzzles, and the tables of `kinds.sudoku.solve.make_tables` for their box shape. Output: solutions and guess
+counts. Neighbours: `kinds.sudoku.propagation` and `kinds.sudoku.branching` have the two steps; wrapped by
+`kinds.sudoku.solve`; `kinds.sudoku.generate_kernels` drives the same search.
 """
 
 # pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false

@@ -28,7 +28,7 @@ class TableOptions(Options):
     columns: int
     vocabulary_size: int
     dihedral: bool = False
-    """Whether the images under the symmetries of the grid are augmentations."""
+    """Whether the symmetries of the grid are used as augmentations."""
 
     @override
     def source_arguments(self, spec: DatasetSpec) -> list[str]:
