@@ -21,7 +21,7 @@ ENVIRONMENT = {
 DEAD_S = 100
 """Heartbeat timeout after which jax ends a process (s)."""
 FAREWELL_S = 60
-"""Limit of the shutdown barrier (s)."""
+"""Timeout of the shutdown barrier (s)."""
 
 
 @dataclass(frozen=True)

@@ -25,14 +25,14 @@ from trm_train.errors import HostError
 
 PROTOCOL = 1
 LONGEST_LINE = 16384
-"""Bytes of a line at most."""
+"""Maximum length of a line (bytes)."""
 HELLO_S = 5.0
-"""Whoever connects says so soon who it is."""
+"""Timeout for connecting and for the first message (s)."""
 RETRY_S = 0.25
 SAY_AFTER_S = 5.0
-"""A process that waits for the coordinator says so after that time."""
+"""Waiting time for the coordinator after which a process reports it (s)."""
 ANSWER_S = 10.0
-"""A process waits so much longer than process 0, which knows better what is missing."""
+"""Additional waiting time of the other processes (s): process 0 times out first, and reports the missing ones."""
 
 Say = Callable[[str], None]
 

@@ -17,7 +17,7 @@ from trm_train.runs.resume import remove_parts
 from trm_train.runs.status import read_status, written_steps
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,150}")
-"""Of a run, and of the folders that it lies in."""
+"""Valid name of a run and of its parent folders."""
 
 
 @dataclass(frozen=True, kw_only=True)

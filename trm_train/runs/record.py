@@ -49,17 +49,17 @@ from trm_train.experiments.registry import Experiment, load_experiments
 from trm_train.experiments.setting import PUZZLES, SCALES, SETTINGS, Setting
 
 FORMAT_VERSION = 5
-"""Since 2 a record has a digest of itself, since 3 it says scale and data, since 4 what was counted and a label, since
-5 the datasets of a mixture. The record of a run on one dataset has none, and is of format 4."""
+"""Format 2 adds a digest of the record, 3 scale and data, 4 cost and label, 5 the datasets of a mixture. The record of
+a run on one dataset has format 4."""
 LABEL_CHARACTERS = 200
 MOST_RUNS = 20
-"""Rows of the table of runs that a name does not tell apart."""
+"""Maximum rows in the table of runs with an ambiguous name."""
 CONFIG_FILE = "config.json"
 TRACKING_FILE = "tracking-id"
 LOGS = "logs"
 """Names in a run folder."""
 NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
-"""Of an experiment, and of its group."""
+"""Valid name of an experiment or group."""
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -71,30 +71,30 @@ class RunRecord:
     group: str
     run: str
     identity: str
-    """sha256 over the effective identity."""
+    """sha256 of the effective identity."""
     config: RunConfig
     input_spec: InputSpec
     content_digest: str
-    """Of the dataset; a run never resumes with other rows. Of a mixture, over those of its datasets."""
+    """Digest of the dataset, or of a mixture's datasets; a run cannot resume with other rows."""
     identifiers_digest: str
     created_at: str
     versions: dict[str, str]
     scale: str = ""
-    """Scale of the experiment that the run is of (`experiments/setting.py`); empty in records before format 3."""
+    """Scale of the run's experiment (`experiments/setting.py`); empty in records before format 3."""
     data: str = ""
-    """Whose puzzles that experiment learns; empty in records before format 3."""
+    """Data of that experiment; empty in records before format 3."""
     parameters: int | None = None
-    """Trained parameters, the puzzle embedding aside, as counted when the run began; None where unknown."""
+    """Trained parameters without the puzzle embedding, counted at the run's start; None if unknown."""
     training_flops: float | None = None
-    """Operations of all steps of `config`, counted likewise (FLOP)."""
+    """Operations of all steps of `config`, counted at the run's start (FLOP)."""
     evaluation_flops: float | None = None
-    """Operations of one example tested, all supervision steps, counted likewise (FLOP)."""
+    """Operations to test one example with all supervision steps, counted at the run's start (FLOP)."""
     label: str = ""
-    """What the user calls the run."""
+    """The user's label of the run."""
     mixture: tuple[Component, ...] = ()
-    """The datasets of a mixture, each with its digests and its place among their tokens; none of one dataset."""
+    """The datasets of a mixture, with their digests and offsets; empty for one dataset."""
     extended_to: int | None = None
-    """Steps in all, if a user extended it beyond `config.total_steps`."""
+    """Total steps, if a user extended the run beyond `config.total_steps`."""
 
     def component(self, dataset: str | None, option: str = "--dataset") -> Component | None:
         """Return a dataset's component of the mixture that the run learns; None if the run learns one dataset."""

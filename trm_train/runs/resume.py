@@ -16,11 +16,11 @@ from trm_train.runs.status import HEARTBEATS, STATUS_FILE, read_status
 from trm_train.state import TrainState
 
 TESTED = "tested.json"
-"""In a run's folder: the row of the test that a batch has made of it."""
+"""File in a run folder: the result row of the test by a batch."""
 FORGETTING = "forgetting"
-"""In a run's folder while it is being forgotten."""
+"""File in a run folder while the run is being discarded."""
 TOKEN_FILE = "anew"
-"""File in a run's folder: the idempotency token of the start that discarded it (`--anew-once`)."""
+"""File in a run folder: the idempotency token of the start that discarded it (`--anew-once`)."""
 
 
 def is_restarted_by(folder: Folder, word: str | None) -> bool:

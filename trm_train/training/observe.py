@@ -34,12 +34,12 @@ from trm_train.training.pace import Pace
 from trm_train.training.watchdog import Watchdog
 
 FIRST_S = 5.0
-"""Time to the first report; each later one after twice the time, up to `EVERY_S`."""
+"""Time to the first report (s); each later interval is twice as long, up to `EVERY_S`."""
 EVERY_S = 60.0
 LAST_WORDS_S = 5.0
-"""Longest wait for each of those who are told that a stalled run ends."""
+"""Timeout for the last messages of a stalled process: stderr, log file and tracker (s)."""
 LEAVE_S = 60.0
-"""Longest wait of a stalled process until the others have ended."""
+"""Timeout of a stalled process for the others to end (s)."""
 
 
 class Observer:

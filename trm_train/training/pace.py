@@ -9,13 +9,13 @@ from statistics import median
 from typing import Any
 
 STRETCH_S = 60.0
-"""Speeds are compared over so much training at least."""
+"""Minimum duration of training over which a speed is measured (s)."""
 SLOW_SHARE = 0.5
-"""A stretch that is slower than this share of the ones before is said."""
+"""A warning is given if the speed is below this share of the earlier median."""
 KNOWN_STRETCHES = 5
-"""Stretches that are needed to know the speed of a run."""
+"""Number of measured intervals before slowness is detected."""
 VAIN_STRETCHES = 3
-"""Slow stretches in a row that end a run."""
+"""Number of consecutive intervals below the user's minimum speed that end a run."""
 
 
 class Pace:

@@ -28,7 +28,7 @@ from trm_train.training.prepare import check_batch, prepare
 
 MOST_DEVICES = 4096
 MOST_EXCHANGES = 12
-"""Lines of collectives at most."""
+"""Maximum number of lines for collectives."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from trm_train.mesh.sharding import batch_sharding, batches_sharding, put_batch,
 from trm_train.step.several import Given
 
 AHEAD = 2
-"""Dispatches whose input is on the devices, or on its way there, while one is computed."""
+"""Number of dispatches whose input is prefetched while one is computed."""
 
 
 @dataclass(frozen=True)

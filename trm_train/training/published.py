@@ -40,7 +40,7 @@ from trm_train.training.prepare import prepare
 from trm_train.weights.files import check_output, read_weights, write_weights_file
 
 IMPORTED_STEP = 0
-"""Of the checkpoint of an imported run: no step was taken here."""
+"""Step of an imported run's checkpoint: no training step was taken here."""
 LARGEST_NAMES_BYTES = 1 << 28
 
 

@@ -31,9 +31,9 @@ from trm_train.training.pace import VAIN_STRETCHES, Pace, SlowAlert
 from trm_train.training.tracking import Tracker
 
 VAIN_SKIPS = 20
-"""Steps of float16 in a row that overflow at the smallest loss scale before the run ends."""
+"""Consecutive float16 steps that overflow at the smallest loss scale before the run ends."""
 LAST_LOSSES = 8
-"""Losses shown when something is not a number, the newest among them."""
+"""Number of last losses shown after a non-finite value, which they include."""
 
 
 class Console(Protocol):

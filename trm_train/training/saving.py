@@ -18,9 +18,9 @@ from trm_train.training.start import Started
 from trm_train.training.stop import StopRequest
 
 BARRIER_S = 86_400.0
-"""Timeout of the barrier in a save (s); `--execution.save-limit-s` ends it before."""
+"""Timeout of the barrier in a save (s); `--execution.save-limit-s` ends the process earlier."""
 RETRY_S = 5.0
-"""Pause before the last checkpoint is tried again."""
+"""Pause between attempts to save the last checkpoint (s)."""
 
 
 def save(run: Started, state: TrainState, step: int) -> bool:

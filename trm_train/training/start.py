@@ -52,9 +52,9 @@ from trm_train.training.tracking import TrackingMode, make_tracker
 from trm_train.training.validate import Evaluate
 
 COMPILED_S = 86_400.0
-"""Limit of the barrier after compilation (s): one process may compile what others have cached."""
+"""Timeout of the barrier after compilation (s); long, because one process may compile while others use a cache."""
 START = f"{HEARTBEATS}/start"
-"""What process 0 writes at every start of several, so that the others know that they share its root."""
+"""File with a token from process 0, by which the others check at each start that they share its root."""
 
 
 @dataclass(frozen=True)

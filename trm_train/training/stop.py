@@ -24,16 +24,16 @@ from trm_data.command import Exit
 from trm_data.command.signals import SignalReceiver, handled
 
 URL_VARIABLE = "TRM_METADATA_URL"
-"""Environment variable: another metadata server than Google's."""
+"""Environment variable: URL of a metadata server in place of Google's."""
 METADATA_URL = "http://metadata.google.internal/computeMetadata/v1"
 PRODUCT = Path("/sys/class/dmi/id/product_name")
-"""Says whose machine this is."""
+"""File that names the machine's product, to recognize Google Cloud."""
 WAIT_S = 60
-"""The server answers so late if nothing changes."""
+"""Time after which the server answers if nothing has changed (s)."""
 AGAIN_S = 5.0
-"""Pause before the next request where the server does not answer."""
+"""Pause before the next request if the server does not answer (s)."""
 PAUSE_S = 1.0
-"""Pause before the next request after an answer: a server that answers at once is not asked all the time."""
+"""Pause between an answer and the next request (s); limits the rate if the server answers immediately."""
 
 
 class StoppedError(Exception):

@@ -22,9 +22,8 @@ from trm_train.mesh.sharding import batch_sharding, data_part, make_gather, put_
 from trm_train.step.evaluate import EvalOutputs
 
 BATCH_EXAMPLES = 256
-"""Rows of an evaluation batch on each device. So a row is computed in the same place of the same shapes however many
-devices there are: its answer is the same to the last bit.
-"""
+"""Rows per device of an evaluation batch. Shapes and positions of rows do not depend on the number of devices, so
+answers are bit-identical."""
 
 Evaluate = Callable[[Any, dict[str, jax.Array]], Any]
 """A jitted evaluation step: weights and batch to `EvalOutputs`."""

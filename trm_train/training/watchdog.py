@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 CLOSE_S = 1.0
-"""Longest wait for the thread in `close`: it may be reporting."""
+"""Timeout for the thread in `close`, which may be printing a report (s)."""
 LONGEST_STEPS = 20.0
-"""A run stalls after this many times its longest step, or after the limit of the user, whichever is later."""
+"""A run is stalled after this multiple of its longest step, or after the user's limit if that is longer."""
 REMIND_S = 30.0
-"""First report of a task that takes long; each later one after twice the time."""
+"""Time to the first report of a long task (s); each later interval is twice as long."""
 
 
 @dataclass(frozen=True)
