@@ -29,26 +29,26 @@ from trm_data.storage.gcs import patience_beyond_usual_s
 from trm_train.errors import HostError
 
 MEET_S = 300.0
-"""Timeout of a barrier, from the first process that arrives at it on; longer where a bucket is waited for longer than
-usual (`TRM_BUCKET_PATIENCE_S`)."""
+"""Timeout of a barrier (s), from the arrival of the first process; extended by extra patience for a bucket
+(`TRM_BUCKET_PATIENCE_S`)."""
 POLL_S = 0.1
-"""Between two looks whether the others have come."""
+"""Polling interval of a barrier (s)."""
 BEAT_S = 1.0
-"""Between two signs of life."""
+"""Heartbeat interval (s)."""
 UNHEARD_BEATS = 30
 """Heartbeats in a row that the coordination service may refuse before it counts as gone."""
 SILENT_BEATS = 3
-"""Heartbeats that a process may skip before it may be dead: others that failed with it say so."""
+"""Missed heartbeats after which a process may be dead, if other processes have failed."""
 SILENT_S = 60.0
 """Heartbeat timeout of a process (s)."""
 CLOSING_S = 10.0
-"""How long a failed process waits for its own unfinished checkpoint (s)."""
+"""Time that a failed process waits for its own unfinished checkpoint (s)."""
 LAST_WORDS_S = 5.0
-"""How long a process that ends because of another waits for its checkpoint (s)."""
+"""Time that a process waits for its checkpoint when another process has failed (s)."""
 GONE_S = 45.0
-"""How long process 0 waits for the others to end (s)."""
+"""Time that process 0 waits for the others to end (s)."""
 MOST_DIFFERENCES = 5
-"""Differences that are named at most."""
+"""Maximum number of differences in a message."""
 
 Say = Callable[[str], None]
 
