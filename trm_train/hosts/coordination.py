@@ -38,7 +38,7 @@ BEAT_S = 1.0
 UNHEARD_BEATS = 30
 """Heartbeats in a row that the coordination service may refuse before it counts as gone."""
 SILENT_BEATS = 3
-"""Missed heartbeats after which a process may be dead, if other processes have failed."""
+"""Missed heartbeats after which a process counts as silent."""
 SILENT_S = 60.0
 """Heartbeat timeout of a process (s)."""
 CLOSING_S = 10.0
