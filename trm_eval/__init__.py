@@ -37,7 +37,7 @@ _HOMES = {
 
 
 _MODULES = ("errors", "statistics")
-"""Modules that are found without an import of their own."""
+"""Modules that attribute access imports on demand."""
 
 
 def __getattr__(name: str) -> object:

@@ -35,7 +35,7 @@ from trm_train.step.train import make_train_step
 from trm_train.training.prepare import check_batch
 
 FOREVER = 1 << 30
-"""Steps of a training that time ends."""
+"""Number of training steps that is never reached, because time ends the training."""
 
 
 @dataclass(frozen=True)

@@ -23,13 +23,13 @@ from trm_data.kinds.arc.encode import ARC_SIDE, ARC_VOCABULARY, FIRST_COLOUR
 from trm_data.symmetry.dihedral import Dihedral, source_cells
 
 ATTEMPTS = 2
-"""Answers to each test input in a submission."""
+"""Number of answers to each test input in a submission."""
 
 Grid = bytes
-"""A grid as a value: its rows, its columns, then the colours of its cells, a byte each. Equal grids are equal."""
+"""A grid as a hashable value, one byte each: number of rows, number of columns, then the colours of its cells."""
 
 NO_GRID: Grid = bytes((0, 0))
-"""The grid of a row whose first cell is no colour."""
+"""Grid of a row whose first cell is not a colour."""
 
 
 def grid_of(cells: NDArray[np.uint8]) -> Grid:

@@ -39,7 +39,7 @@ WHERE a.exact IS NOT NULL AND b.exact IS NOT NULL
 ORDER BY rating DESC NULLS LAST, a.row
 """
 EXTRA_LEVELS = (0.0, 1.0, 10.0, 50.0)
-"""Ratings (guesses a solver needs) at which strata end."""
+"""Upper ends of the strata by rating (guesses that a solver needs)."""
 
 
 @dataclass(frozen=True, kw_only=True)

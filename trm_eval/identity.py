@@ -1,7 +1,7 @@
 """Evaluation requests and their ids.
 
 The id is a hash of everything that determines an evaluation's rows, so repeating the evaluation replaces them. One
-number stands for the code that determines them, and is increased by hand. `tests/trm_eval/test_golden.py` fails if
+number represents the code that determines them, and is increased by hand. `tests/trm_eval/test_golden.py` fails if
 predictions change and the number does not.
 """
 
@@ -19,14 +19,14 @@ from trm_eval.rollout.select import Selection
 from trm_train.runs.record import RunRecord
 
 EVALUATION_VERSION = 1
-"""Raised whenever the same checkpoint, rows and request would give other predictions or scores."""
+"""Must be increased when the same checkpoint, rows and request would give different predictions or scores."""
 
 WhichWeights = Literal["ema", "raw"]
 Precision = Literal["float32", "bfloat16"]
 LatentInit = Literal["fixed", "random"]
 Mode = Literal["max_steps", "halting"]
 NOISE = 0.3
-"""Standard deviation of the noise on samples (PTRM: Sghaier, Parviz and Jolicoeur-Martineau 2026)."""
+"""Default standard deviation of the noise on samples (PTRM: Sghaier, Parviz and Jolicoeur-Martineau 2026)."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ from trm_eval.tables.writer import token_lists, write_table
 from trm_train.runs.record import RunRecord
 
 PART_EXAMPLES = 65_536
-"""Rows of one part, the last one aside: this many and a batch are held in memory."""
+"""Rows of one part, except the last; memory holds at most this many plus one batch."""
 
 
 class PredictionWriter:

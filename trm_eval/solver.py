@@ -41,7 +41,7 @@ from trm_train.step.compile import use_compilation_cache
 from trm_train.step.trace import Trace, make_trace_step
 
 MOST = 1_000
-"""Puzzles of one file; more are a dataset."""
+"""Maximum number of puzzles in a file; larger files require a dataset."""
 
 
 @dataclass(frozen=True, repr=False)

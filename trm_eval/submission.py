@@ -29,7 +29,7 @@ SELECT task, test_index, rows, columns, grid, correct FROM {} WHERE rank <= ? OR
 ONE = "(SELECT * FROM all_votes WHERE evaluation = ?)"
 SEVERAL = "pooled_votes(?)"
 NO_ANSWER = [[0]]
-"""Stands for a grid that no row came out with."""
+"""Placeholder for a missing grid, because a submission allows no empty grid."""
 
 
 @dataclass(frozen=True)

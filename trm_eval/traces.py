@@ -25,9 +25,9 @@ from trm_train.mesh.sharding import batch_sharding, put_batch
 from trm_train.step.trace import Trace, make_trace_step
 
 BATCH_EXAMPLES = 32
-"""Rows that are watched at once: their latent states after every cycle are held in memory."""
+"""Rows of a batch; small, because memory holds their latent states after every cycle."""
 PART_BYTES = 64 << 20
-"""A part is written when its rows hold as much: what is held in memory, with one batch."""
+"""Size of the rows in memory from which a part is written (bytes)."""
 
 
 def write_traces(

@@ -29,7 +29,7 @@ from trm_eval.tables.writer import part_names_of, table_folder, write_table
 from trm_train.runs.record import RunRecord
 
 READ_EXAMPLES = 8_192
-"""Predictions that are read at a time."""
+"""Number of predictions in one read."""
 
 
 def write_votes(

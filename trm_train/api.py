@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 OnMetrics = Callable[[int, str, dict[str, float]], None]
-"""Called with the training step, the split (`train` or `validation`) and the rates."""
+"""Callback with the training step, the split (`train` or `validation`) and the rates."""
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ PEAK_FLOPS = {
     "H100": 989e12,
     "A100": 312e12,
 }
-"""Operations per second in dense matrix products in bfloat16, of one device, by what its kind contains (the first).
+"""Dense matrix-product speed of one device in bfloat16 (FLOP/s). The first key contained in the device kind applies.
 
 Source: Google's and NVIDIA's data sheets.
 """
@@ -74,7 +74,7 @@ DEVICE_BYTES = {
     "H100": 80 * 10**9,
     "A100": 40 * 10**9,
 }
-"""Memory of one device, by kind; of the A100 the smaller one. Source: the same."""
+"""Memory of one device, by kind (bytes); for the A100, of the smaller model. Source: the same."""
 
 CPU = "2 CPU cores"
 MACHINES = (
@@ -96,7 +96,7 @@ MACHINES = (
         "169 GFLOP/s in float32, a step of width 512 reaches 84% of it (docs/benchmarks.md); small networks reach less",
     ),
 )
-"""What hours are given for."""
+"""Machines for which hours are estimated."""
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from trm_data.errors import LabError
 
 BEING_TRAINED = "is being trained by another process"
-"""Said of a run that somebody else writes."""
+"""Part of the error message for a run that another process is training."""
 
 
 class TrainError(LabError):

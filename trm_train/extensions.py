@@ -59,7 +59,7 @@ def load_extension(kind: str, name: str, built_in: Iterable[str], key: str) -> A
 
 
 EXPERIMENTS = "TRM_EXPERIMENTS"
-"""Environment variable with a file of experiments; processes that a command starts inherit it."""
+"""Environment variable: path of a file of experiments; child processes inherit it."""
 
 
 def load_experiment_modules() -> None:

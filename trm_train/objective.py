@@ -21,22 +21,22 @@ class Losses(NamedTuple):
     """Losses and inputs of the metrics, one entry per slot."""
 
     lm: Float[Array, " B"]
-    """Mean cross-entropy over the labelled cells, 0 without any."""
+    """Mean cross-entropy over the labelled cells; 0 if there are none."""
     q_halt: Float[Array, " B"]
     """Cross-entropy of the halting logit against `right`."""
     labelled: Int32[Array, " B"]
-    """Labelled cells."""
+    """Number of labelled cells."""
     correct: Int32[Array, " B"]
-    """Labelled cells whose prediction is right."""
+    """Number of correct labelled cells."""
     predictions: Int32[Array, "B S"]
     q_continue: Float[Array, " B"] | None = None
     """Cross-entropy of the continue logit against its target; None without the continue loss."""
     continue_target: Float[Array, " B"] | None = None
-    """What the continue logit should say, from 0 to 1; None without the continue loss."""
+    """Target of the continue logit, from 0 to 1; None without the continue loss."""
     added: Float[Array, " B"] | None = None
-    """Further terms, already weighted; None without any."""
+    """Additional weighted loss terms; None if there are none."""
     weight: Float[Array, " B"] | None = None
-    """Weight of a slot in the total; None where all count alike."""
+    """Weight of a slot in the total; None for equal weights."""
 
     @property
     def right(self) -> Bool[Array, " B"]:

@@ -23,23 +23,23 @@ from trm_train.optim.build import make_optimizer
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class TrainState:
-    """Everything a training step reads and writes; leaves are arrays (or stand-ins, as in any pytree)."""
+    """Everything a training step reads and writes; leaves are arrays (or placeholders, as in any pytree)."""
 
     params: dict[str, Any]
     """Trained parameters, float32, nested by module."""
     opt_state: Any
-    """What the optimizer keeps: any pytree of arrays."""
+    """State of the optimizer: any pytree of arrays."""
     ema: dict[str, Any]
-    """Average of `params`."""
+    """Exponential moving average of `params`."""
     puzzle_table: Any
     """Float32 [R, N], R a multiple of `TABLE_ROWS_MULTIPLE`; None without puzzle positions."""
     fixed: dict[str, Any]
-    """Initial states that are drawn once, float32."""
+    """Initial states, drawn once, float32."""
     carry: Carry
     step: Any
-    """Training steps taken, int32."""
+    """Number of training steps taken, int32."""
     key: Any
-    """uint32 [2]: key that every random draw of training is folded from; it never changes."""
+    """uint32 [2]: constant key from which every random draw of training is derived."""
 
 
 @jax.tree_util.register_dataclass

@@ -28,9 +28,9 @@ from trm_eval.errors import BundleError
 
 PROJECT = "trm-lab"
 LEFT_OUT = ("matplotlib", "wandb")
-"""Requirements of this package that prediction does not use."""
+"""Requirements of this package that prediction does not need."""
 UNREACHED = ("Failed to fetch", "error sending request", "NewConnectionError", "NameResolutionError")
-"""Words of uv and pip for an index that cannot be reached."""
+"""Parts of the error messages of uv and pip for an unreachable index."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def pip_command() -> list[str]:
 
 
 def _run(command: Sequence[str], target: Target) -> None:
-    """Run uv or pip, whose errors become one line."""
+    """Run uv or pip; report an error in one line."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:

@@ -21,7 +21,7 @@ PACKAGES = ("catalogs", "trm_data", "trm_eval", "trm_train")
 TAG = "py3-none-any"
 WHEEL = f"Wheel-Version: 1.0\nGenerator: {PROJECT}\nRoot-Is-Purelib: true\nTag: {TAG}\n"
 FIRST_DAY = (1980, 1, 1, 0, 0, 0)
-"""Of all files, so that the same files are the same wheel."""
+"""Timestamp of all files, so that the wheel is reproducible."""
 
 
 def write_own_wheel(folder: Path) -> Path:

@@ -10,27 +10,27 @@ from trm_eval.errors import BundleError
 
 PLATFORM = re.compile(r"manylinux(?:_2_(?P<minor>[1-9][0-9]?)|2014)_(?P<machine>x86_64|aarch64)")
 DEFAULT_PLATFORM = "manylinux_2_28_x86_64"
-"""What jaxlib and numpy are built for; Kaggle's images (Ubuntu 22.04) have version 2.35 of the C library."""
+"""Platform of the jaxlib and numpy wheels; Kaggle's images (Ubuntu 22.04) have version 2.35 of the C library."""
 GLIBC_OF_2014 = 17
 OLDEST_GLIBC = 5
 OLDEST_PYTHON = 11
 UV_GLIBC = (17, 28, *range(31, 41))
-"""Minor versions of the C library that uv knows as platforms."""
+"""Minor versions of the C library that uv accepts as platforms."""
 
 
 def this_python() -> str:
-    """The minor version of the Python that runs."""
+    """Version of the running Python, such as `3.11`."""
     return f"3.{sys.version_info.minor}"
 
 
 @dataclass(frozen=True)
 class Target:
-    """A machine that wheels are for.
+    """Machine for which wheels are selected.
 
     Attributes:
-        minor: Of Python 3.
-        glibc: Minor version of the C library 2 that it has at least.
-        machine: Its processor.
+        minor: Minor version of Python 3.
+        glibc: Lowest minor version of glibc 2 on the machine.
+        machine: Processor architecture.
     """
 
     minor: int
@@ -39,12 +39,12 @@ class Target:
 
     @property
     def python(self) -> str:
-        """As `3.11`."""
+        """Python version, such as `3.11`."""
         return f"3.{self.minor}"
 
     @property
     def platforms(self) -> tuple[str, ...]:
-        """Every tag of a wheel that runs there, the newest first."""
+        """Tags of compatible wheels, the newest first."""
         return tuple(
             name
             for glibc in range(self.glibc, OLDEST_GLIBC - 1, -1)
@@ -56,7 +56,7 @@ class Target:
 
     @property
     def pip_options(self) -> list[str]:
-        """What tells pip to look for wheels of this machine, and nothing but wheels."""
+        """Options that make pip use only wheels, and only those for this machine."""
         platforms = [word for name in self.platforms for word in ("--platform", name)]
         python = ["--python-version", self.python, "--implementation", "cp"]
         return ["--only-binary", ":all:", *python, *platforms]

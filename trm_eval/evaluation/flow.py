@@ -26,7 +26,7 @@ from trm_train.runs.record import RunRecord, differences_of, read_record
 
 WAY_ON = "nothing half-written counts, the same commands evaluate it again"
 WRITTEN_S = 86_400.0
-"""Limit of the last barrier (s): process 0 writes the tables."""
+"""Timeout of the last barrier (s); long, because process 0 writes the tables."""
 
 
 @dataclass(frozen=True, kw_only=True)

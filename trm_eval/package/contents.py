@@ -38,10 +38,10 @@ FILES = (
     "results/depth.parquet",
     METRICS,
 )
-"""Every name that a file of a package can have, its card and `package.json` aside."""
+"""Allowed file names in a package, except its card and `package.json`."""
 SHA256 = re.compile(r"[0-9a-f]{64}")
 LARGEST_BYTES = 1 << 20
-"""Of `package.json`, of the configuration and of the recipe of the data."""
+"""Maximum size of `package.json`, the configuration and the data recipe (bytes)."""
 
 LONGEST_TEXT = 256
 

@@ -116,7 +116,7 @@ REPOSITORIES = {
     "sudoku-extreme": "sapientinc/sudoku-extreme",
     "maze-30x30-hard": "sapientinc/maze-30x30-hard-1k",
 }
-"""The published sets on the hub, by how names of our datasets begin."""
+"""Published datasets on the hub, by prefix of our dataset names."""
 METRICS = ("exact_accuracy", "optimal_share")
 
 

@@ -53,7 +53,7 @@ from trm_train.state import abstract_weights
 from trm_train.weights.files import write_npz
 
 HERE = "."
-"""What a card says to import: the package's own folder."""
+"""Default argument for `trm-eval import` in a card: the package's own folder."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ FROM rated_predictions
 WHERE list_contains(?, evaluation) AND rating IS NOT NULL AND exact IS NOT NULL
 GROUP BY evaluation, rating_bucket
 ORDER BY lowest_rating, evaluation"""
-"""The buckets are those of `@accuracy_by_rating`."""
+"""Accuracy by rating, in the buckets of `@accuracy_by_rating`."""
 
 HALTING_SQL = """\
 SELECT
@@ -64,7 +64,7 @@ WHERE list_contains(?, run) AND split = 'test' AND weights = 'ema' AND count > 0
 ORDER BY run, evaluation, samples_per_row, depth"""
 
 TOLD_APART = ("sample_seed",)
-"""Columns that tell evaluations of one run apart, beside noise and selection."""
+"""Columns that distinguish evaluations of one run, in addition to noise and selection."""
 
 
 def rating_pictures(layout: Layout, group: Group, problems: list[str]) -> list[Picture]:

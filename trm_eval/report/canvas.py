@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#6b7280")
-"""Source: Okabe and Ito, Color Universal Design (2008); a grey beside them."""
+"""Colours of curves. Source: Okabe and Ito, Color Universal Design (2008), plus a grey."""
 MARKERS = "osD^vPXh"
-"""The eighth curve has the first colour and the second marker, which are told apart."""
+"""Markers of curves. Curve 8 reuses the first colour with the second marker, so that pairs stay distinct."""
 INK, GRID, PAPER = "#1f2937", "#d1d5db", "#ffffff"
-"""A page puts its own in their place (`write.py`)."""
+"""Colours of text, lines and background; a page replaces them with its own (`write.py`)."""
 SIZE = (4.6, 3.1)
-"""Inches: as wide as a telephone shows, at about the size of its text."""
+"""Size of a figure in inches: as wide as a phone screen at about its text size."""
 PNG_DPI = 200
 SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",

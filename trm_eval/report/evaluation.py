@@ -36,10 +36,10 @@ NOTIONS = {
     "valid": "legal answers",
     "optimal": "as good as the label",
 }
-"""What a kind of puzzle may know of answers, in words."""
+"""Description of each property of answers that a kind of puzzle may define."""
 
 RATED = "SELECT 1 FROM rated_predictions WHERE evaluation = ? AND rating IS NOT NULL LIMIT 1"
-"""Kinds of puzzles without ratings have no rows here."""
+"""Query for a rated row of an evaluation; empty for kinds of puzzles without ratings."""
 PASSED = "SELECT k, pass_at_k, tasks FROM pass_at_k WHERE evaluation = ? ORDER BY k"
 
 

@@ -14,12 +14,12 @@ from trm_eval.report.group import Group, Member
 from trm_train.experiments.setting import Setting
 
 TICKS = 7
-"""Values of a quantity that have room on its axis."""
+"""Maximum number of labelled values on an axis."""
 MARKED = 64
-"""Points of a curve beyond which markers would hide it."""
+"""Maximum number of points with markers; more markers would hide the curve."""
 
 POINTS = 240
-"""Windows of a curve at most; a figure shows no more."""
+"""Maximum number of windows of a curve; a figure cannot show more."""
 
 CURVES_SQL = f"""\
 WITH chosen AS (
@@ -54,7 +54,7 @@ TRAINING = (
         "cell accuracy, validation (%)",
     ),
 )
-"""Ending of the files, split, column of `CURVES_SQL`, factor, title and unit of each figure."""
+"""File name ending, split, column of `CURVES_SQL`, factor, title and unit of each figure."""
 
 
 def accuracy_figure(group: Group) -> Drawn:
@@ -213,7 +213,7 @@ MEASURES = {
     "train_seconds": ("time of training (s)", "time of training"),
 }
 APART = 0.22
-"""Of the width of a panel: names of the front that are closer than that would overlap, and the second is left out."""
+"""Minimum distance of names on the front, as a share of the panel width; a closer name is left out."""
 
 
 def pareto_blocks(

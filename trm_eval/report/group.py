@@ -15,10 +15,10 @@ from trm_train.experiments.claim import Claim
 from trm_train.experiments.guide import Guide
 
 POINTS = 60
-"""Places at which a curve is drawn."""
+"""Number of positions at which a curve is drawn."""
 RESAMPLES = 400
 LABEL = 28
-"""Characters of what varies that fit beside a figure."""
+"""Maximum length of the varied value beside a figure, in characters."""
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from trm_eval.report.verdict import (
 from trm_train.experiments.setting import Setting
 
 SURE = 0.05
-"""Differences with a smaller p-value are called differences."""
+"""Significance level: differences with a smaller p-value are reported."""
 
 
 def study_page(

@@ -31,7 +31,7 @@ WHERE list_contains(?, e.evaluation)
 ORDER BY r.run, e.evaluation"""
 
 DIGITS = 12
-"""Of a digest, on the page; the CSV has all."""
+"""Digits of a digest on the page; the CSV has all digits."""
 
 
 def provenance_blocks(layout: Layout, groups: Sequence[Group], problems: list[str]) -> list[Block]:

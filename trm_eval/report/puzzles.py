@@ -15,7 +15,7 @@ from trm_eval.show import ANSWERED_SQL, Answered, Which, answered_puzzles
 from trm_train.errors import TrainError
 
 SHOWN: dict[Which, int] = {"right": 2, "wrong": 2}
-"""Puzzles of each run."""
+"""Number of puzzles shown for each run."""
 
 
 def puzzle_blocks(layout: Layout, groups: Sequence[Group]) -> list[Block]:

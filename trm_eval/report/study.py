@@ -16,9 +16,9 @@ from trm_train.experiments.registry import Experiment, groups_of
 from trm_train.experiments.setting import Setting
 
 MOST_SAID = 5
-"""Experiments of which an error says what they lack."""
+"""Maximum number of experiments whose missing results an error lists."""
 BASELINE = "baseline"
-"""The experiment that the others of a study are compared with."""
+"""Name of the experiment with which the others of a study are compared."""
 
 MEMBERS_SQL = """\
 SELECT experiment, alias_of, varies, value, run, seed, evaluation, split_digest, count, exact_count, exact_accuracy,

@@ -23,7 +23,7 @@ from trm_eval.report.canvas import GRID, INK, PAPER
 
 NUMBER = re.compile(r"[+-]?[\d,]+(\.\d+)?%?")
 SHORT = 28
-"""Characters of a cell whose words stay on one line: an interval, the name of a run."""
+"""Maximum length of a cell without line breaks (characters): fits an interval or the name of a run."""
 
 
 def write_report(page: Page, out: Path, *, png: bool = True) -> list[Path]:

@@ -20,7 +20,7 @@ STYLE = """
 .stMainBlockContainer { padding-top: 4.5rem; padding-bottom: 2rem; }
 .stTextArea textarea { font-family: monospace; }
 """
-"""Less room above than Streamlit leaves; SQL as it is typed elsewhere."""
+"""CSS: less space at the top than Streamlit's default, and a monospace font for SQL."""
 
 
 def show_page() -> None:

@@ -67,7 +67,7 @@ COLUMNS = (
 )  # fmt: skip
 SHARES = ("exact_accuracy", "exact_low", "exact_high", "optimal_share", "cell_accuracy", "q_halt_accuracy")
 TOLD_APART = ("step", "weights", "dataset", "split", "supervision_steps", "how")
-"""Columns that tell the evaluations of one run apart."""
+"""Columns that distinguish the evaluations of one run."""
 
 
 @dataclass(frozen=True)

@@ -31,20 +31,20 @@ NAMES_SQL = """\
 SELECT run
 FROM runs
 ORDER BY state = 'running' DESC NULLS LAST, heartbeat DESC NULLS LAST, run"""
-"""It reads no metrics and evaluations, which are most of the files of a root."""
+"""Names of runs; reads no metrics and evaluations, which are most files of a root."""
 
 CURVES, EVALUATIONS, PUZZLES, SCALING = "curves", "evaluations", "puzzles", "scaling"
 FRESH_S = 4
-"""How long an answer of the tables is reused (s)."""
+"""Cache lifetime of query results (s)."""
 FOLLOW_S = 5
-"""A page that follows runs asks so often (s)."""
+"""Refresh interval of a page that follows runs (s)."""
 SHOWN_RUNS = 6
-"""Runs that are compared before any are chosen."""
+"""Number of runs compared by default."""
 Found = TypeVar("Found")
 DRAWING_WIDTH, SMALLEST_CELL, LARGEST_CELL = 240, 9, 36
-"""Of the drawing of a puzzle (pixels)."""
+"""Width of a puzzle's drawing, and limits of the cell size (pixels)."""
 NIGHT = {INK: "#e5e7eb", GRID: "#374151", PAPER: "#0e1117"}
-"""Ink, lines and paper of figures on Streamlit's dark pages."""
+"""Replacement colours for text, lines and background of figures on Streamlit's dark theme."""
 
 
 @st.cache_resource(show_spinner=False)

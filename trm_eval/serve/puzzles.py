@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
 COLUMNS = ("row", "exact", "wrong_cells", "rating", "halt_step", "clues", "path_length")
 FRAMES = 24
-"""Drawings of what moves, at most."""
+"""Maximum number of frames of an animation, apart from the last answer."""
 OUTCOMES = {"all": "true", "solved": "exact", "failed": "NOT exact"}
-"""What puzzles may have come to, as SQL."""
+"""SQL condition of each outcome of a puzzle."""
 PAGE_ROWS = 200
-"""Puzzles that are listed at a time."""
+"""Number of puzzles on one page of the list."""
 
 RANGE_SQL = """\
 SELECT count(*) AS puzzles, count_if(exact) AS solved, min(rating) AS lowest, max(rating) AS highest

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from trm_eval.solver import Solution, Solver
 
 MOST_TRACED, LEAST_TRACED = 1000, 100
-"""Rows that a command is offered for, and that it writes at least."""
+"""Row limit for offering a command that writes traces, and the minimum number of rows that it writes."""
 
 TRACE_SQL = """\
 SELECT supervision_step, cycle, q_halt_logit, wrong_cells, answer

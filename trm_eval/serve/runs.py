@@ -31,7 +31,7 @@ COLUMNS = (
     "heartbeat", "differs", "dataset", "label", "experiment", "scale", "data", "seed", "parameters", "train_seconds",
 )  # fmt: skip
 STATES = ("running", "stalled", "new", "stopped", "failed", "done", "results only")
-"""As `trm-train status` says them, and that of a run of which only published results are there."""
+"""States shown by `trm-train status`, and that of a run with only published results."""
 
 RUNS_SQL = f"""\
 WITH listed AS (

@@ -29,9 +29,9 @@ Application = Callable[[Message, Receive, Send], Awaitable[None]]
 
 DEFAULT_PORT = 8765
 ENDING_S = 2
-"""Time that open pages get to notice that the server ends (s)."""
+"""Timeout for open pages to disconnect when the server ends (s)."""
 LISTED_S = 4.0
-"""How long the queries of a page share one listing of the root's runs and results (s)."""
+"""Cache lifetime of the listing of runs and results, which the queries of a page share (s)."""
 NEEDS = ("streamlit", "uvicorn")
 SETTINGS: dict[str, object] = {
     "browser.gatherUsageStats": False,
@@ -45,7 +45,7 @@ SETTINGS: dict[str, object] = {
     "server.headless": True,
     "theme.primaryColor": COLOURS[0],
 }
-"""Streamlit's, above those of a user's files: nothing is sent or watched, no file is served."""
+"""Streamlit settings that override the user's files: no usage statistics, no file watching, no static files."""
 
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -54,7 +54,7 @@ POLICY = (
     "img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; "
     "frame-src 'none'; object-src 'none'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
 )
-"""What a page may load. Streamlit's own scripts and styles need those inside the page."""
+"""Content security policy of a page. Streamlit requires inline scripts and styles."""
 HEADERS = (
     (b"content-security-policy", POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),

@@ -16,7 +16,7 @@ from trm_eval.tables.query import query_results
 from trm_eval.tables.views import list_views
 
 MOST_ROWS = 10_000
-"""Rows of an answer that a page shows."""
+"""Maximum number of result rows that a page shows."""
 OWN = "(your own)"
 FIRST = "SELECT run, state, step, total_steps FROM runs"
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from trm_eval.errors import StatisticsError
 
 ROUNDING = 1e-12
-"""Of the largest number: differences up to it are what rounding leaves between equal ones."""
+"""Rounding tolerance between equal values, relative to the largest one."""
 
 
 def check_columns(frame: pl.DataFrame, *names: str) -> None:

@@ -21,7 +21,7 @@ from trm_eval.errors import StatisticsError
 from trm_eval.statistics.columns import ROUNDING, check_columns, numbers
 
 RESIDUAL = "residual"
-"""What replicates differ by."""
+"""Name of the variation between replicates."""
 
 
 @dataclass(frozen=True)

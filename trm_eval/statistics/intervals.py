@@ -20,7 +20,7 @@ from trm_eval.statistics.columns import booleans, check_columns, numbers
 
 LEVEL = 0.95
 BATCH_VALUES = 4_000_000
-"""Values drawn at a time by a bootstrap, which bounds its memory."""
+"""Number of values that a bootstrap draws at once; limits its memory."""
 
 
 class Interval(NamedTuple):

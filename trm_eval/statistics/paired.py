@@ -19,7 +19,7 @@ from trm_eval.errors import StatisticsError
 from trm_eval.statistics.columns import booleans, numbers
 
 Z = float(stats.norm.ppf(0.975))
-"""Standard deviations to either side that hold 95%."""
+"""Quantile of the normal distribution for a two-sided 95% interval."""
 
 
 @dataclass(frozen=True)

@@ -29,16 +29,16 @@ Array = NDArray[np.float64]
 
 Form = Literal["power law", "log-linear"]
 LEAST: dict[Form, int] = {"power law": 4, "log-linear": 3}
-"""Distinct values of x that a form needs: one more than it has parameters."""
+"""Minimum number of distinct x for each form: its number of parameters plus one."""
 LEAST_TO_CHOOSE = 5
-"""Runs from which on AICc says anything of a log-linear curve, the simplest."""
+"""Minimum number of runs to choose a curve; AICc is undefined for fewer, even for the log-linear curve."""
 
 EXPONENTS = np.geomspace(0.01, 20, 200)
-"""Grid of exponents. At its ends a power law is a straight line over log x, or a step behind the first value."""
+"""Grid of exponents. At its ends, a power law is linear in log x, or a step after the first value."""
 MOST_EXPONENT = 600.0
-"""Natural logarithm of a power that is surely a number of double precision."""
+"""Maximum natural logarithm of a power, within the range of double precision."""
 POINT = 0.01
-"""A point of accuracy, as a share."""
+"""One percentage point of accuracy, as a share."""
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,10 @@ OVER_ROWS = (
     "votes",
     "traces",
 )
-"""Views of the file, in an order in which each is over what is there."""
+"""Views in the exported file; each depends only on earlier views and tables."""
 
 STORAGE_VERSION = "v1.0.0"
-"""Format of the file: the oldest that DuckDB promises to read."""
+"""Storage format of the file: the oldest that DuckDB guarantees to read."""
 
 
 @dataclass(frozen=True)

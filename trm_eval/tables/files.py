@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 _SKIPS: ContextVar[bool] = ContextVar("damaged files are left out", default=False)
 
 ATTEMPTS = 3
-"""Times that the files of results are listed."""
+"""Attempts to list and open the files of results, which may be replaced meanwhile."""
 
 TableFile = tuple[str, str, str]
-"""Name of a Parquet file in the folder of its table or of the runs, its experiment and its run."""
+"""Name of a Parquet file in its table's folder or the runs' folder, its experiment and its run."""
 
 
 @contextmanager

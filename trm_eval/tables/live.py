@@ -123,7 +123,7 @@ def live_parts(
 
 
 MOST_BYTES = 1_000_000_000
-"""Tokens of a split that are held in memory (bytes)."""
+"""Maximum size of a split's tokens in memory (bytes)."""
 READ_AT_ONCE = 65_536
 
 

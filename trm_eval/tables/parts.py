@@ -20,9 +20,9 @@ from trm_data.catalog.schema import quote_identifier, quote_literal
 from trm_data.storage.digests import digest_of
 
 MOST_UNUSED = 10_000
-"""Rows of files that are gone, which `read_small` keeps at most."""
+"""Maximum number of cached rows of deleted files in `read_small`."""
 PATTERN = frozenset("*?[")
-"""Characters that make DuckDB read a path as a pattern."""
+"""Glob characters, with which DuckDB reads a path as a pattern."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class _Kept:
 
     table: pa.Table
     rows: dict[str, range] = field(default_factory=dict[str, range])
-    """Of each file, by path."""
+    """Row range of each file, by path."""
 
 
 _KEPT: dict[str, _Kept] = {}

@@ -52,11 +52,11 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 ATTEMPTS = 3
-"""Times that a query is asked of results whose files are replaced meanwhile."""
+"""Attempts to run a query while files of results are being replaced."""
 
 SMALL = ("runs", "evals")
-"""Tables that are opened also for a query that may show everything; of the others the files are, where a query can
-mean them."""
+"""Tables also opened for queries that may show everything; the other tables are opened only if a query may refer to
+them."""
 
 VIEW = re.compile(r"^CREATE (?:VIEW|MACRO) (\w+)[^;]*? AS\s(.*?);$", re.MULTILINE | re.DOTALL)
 COMMENT = re.compile(r"--.*")
@@ -74,12 +74,11 @@ COMMENTED = (
     "runs",
     "train_metrics",
 )
-"""Tables whose comments views take over with their columns: of a name that several have, the last one's that the view
-reads."""
+"""Tables from which views copy column comments. If several read tables have a column, the last one here applies."""
 
 SHOW_COMMENTS = ("duckdb_", "comment", "information_schema", "pg_", "show", "sqlite_")
-"""A query that has none of these words sees no comments, nor views that it does not name, and need not wait for them:
-they take longer than all else."""
+"""Words of queries that may show comments or list views. Other queries skip the comments, which take most of the
+time."""
 
 WHICH_EVALUATION = (
     "run",
@@ -92,7 +91,7 @@ WHICH_EVALUATION = (
     "how",
     "evaluation",
 )
-"""Columns of the named queries that say which evaluation a row is of."""
+"""Columns of the named queries that identify the evaluation."""
 
 
 def query_results(

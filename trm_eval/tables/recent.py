@@ -1,6 +1,6 @@
 """Cache of a root's listings, for a few seconds, for processes with many queries such as the dashboard.
 
-Off by default. If a file has gone, `forget` drops the cache at once.
+Off by default. If a file was deleted, `forget` drops the cache immediately.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Found = TypeVar("Found")
 
 _LOCK = threading.RLock()
 _KEPT: dict[str, dict[tuple[object, ...], Any]] = {}
-"""What was read of each root."""
+"""Cached reads of each root."""
 _READ: dict[str, float] = {}
-"""When something was last read of it: what belongs together is forgotten together."""
+"""Time of the last read of each root; its cached reads expire together."""
 _seconds = 0.0
 
 

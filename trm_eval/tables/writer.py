@@ -25,7 +25,7 @@ from trm_eval.errors import ResultError
 from trm_eval.tables.schema import NAMED_BY_EVALS, TABLES
 
 MERGED = "merged-"
-"""Names of files begin so that hold what several evaluations wrote, of versions up to 0.1."""
+"""File name prefix of merged results of several evaluations, from versions up to 0.1."""
 
 
 def table_folder(layout: Layout, table: str, experiment: str, run: str) -> Folder:

@@ -35,20 +35,20 @@ from trm_train.runs.status import Status, read_status
 
 POLL_S = 0.5
 END_S = 60.0
-"""For a process to save a checkpoint and end, where the batch fails or an earlier one was killed."""
+"""Timeout for a process to save a checkpoint and end, after the batch fails or if an earlier batch was killed (s)."""
 FULL = ("no space left", "disk quota exceeded")
-"""Words of errors about a full disk, and of a quota that is."""
+"""Parts of error messages about a full disk or an exceeded quota."""
 NO_REASON = (": warning: ", ": note: ")
-"""In lines that do not say why a run failed."""
+"""Markers of lines that do not give the reason of a failure."""
 LEAST_FREE = 100_000
-"""A disk with fewer bytes free is full."""
+"""A disk with less free space counts as full (bytes)."""
 BEGIN = (
     "from trm_data.command.signals import end_with_parent; end_with_parent(); "
     "from trm_train.batch.devices import take_share; take_share(); "
 )
 TRAIN = BEGIN + "from trm_train.cli import main; main()"
 TEST = BEGIN + "from trm_eval.cli import main; main()"
-"""Programs of the same installation; evaluation is named and never imported."""
+"""Programs for the same installation. Evaluation runs in its own process and is never imported."""
 
 State = Literal["waiting", "training", "testing", "done", "failed", "interrupted"]
 

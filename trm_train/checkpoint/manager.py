@@ -39,14 +39,13 @@ from trm_train.state import TrainState
 
 @dataclass
 class Keep:
-    """What stays; with `last` 0 everything does.
+    """Checkpoints to keep; all of them if `last` is 0.
 
     Attributes:
         last: Number of the newest to keep.
         every: Interval in steps; 0 keeps none.
         best: Those with the best validation, of steps that were validated.
-        scores: Exact accuracy of the validation by step; whoever validates adds to it. Of several processes all have
-            the same ones.
+        scores: Exact accuracy of the validation by step; validation adds to it. Equal in all processes.
     """
 
     last: int = 0
@@ -73,13 +72,13 @@ class Keep:
 
 
 FORMAT_VERSION = 3
-"""Since 2 the meta has a digest of itself, by a rule that later formats keep; since 3 it names the run."""
+"""Format 2 adds a digest of the metadata, by a rule that later formats keep; format 3 adds the run's name."""
 RESUME_KEPT = 2
 FOLDER = "checkpoints"
 COMMITTED = "commit_success.txt"
-"""Written into a checkpoint's folder last of all, by Orbax."""
+"""File that Orbax writes last into a checkpoint folder."""
 COPYING = "copying"
-"""In a run's folder while it is copied there: checkpoints without their last file are not whole."""
+"""File in a run folder while the run is copied there; checkpoints without their last file are then incomplete."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,13 +86,13 @@ class CheckpointMeta:
     """Metadata of a checkpoint."""
 
     step: int
-    """Optimizer steps taken, and so the step of the next batch."""
+    """Optimizer steps taken; also the index of the next batch."""
     identity: str
     content_digest: str
     identifiers_digest: str
     tracking_id: str
     run: str = ""
-    """Name of the run, for runs of several seeds have one identity; empty before format 3."""
+    """Name of the run, because runs that differ only in the seed share an identity; empty before format 3."""
     format_version: int = FORMAT_VERSION
 
 
@@ -160,7 +159,7 @@ class Checkpoints:
                 meta=ocp.args.JsonSave(content),  # pyright: ignore[reportCallIssue]
             )
             with self._failing_in_one_line():
-                if jax.process_count() > 1:  # two managers that write at once are mixed up between processes
+                if jax.process_count() > 1:  # processes would confuse two managers that write concurrently
                     self._weights.wait_until_finished()
                     self._resume.wait_until_finished()
                 manager.save(meta.step, args=items)

@@ -20,7 +20,7 @@ from trm_train.model.act import Carry
 from trm_train.state import TrainState, Weights
 
 CARRY_NAMES = ("steps", "halted", "current")
-"""What a carry holds besides the network's states, which must have other names."""
+"""Reserved names: fields of a carry besides the network's states, whose names must differ."""
 
 
 def state_tree(state: TrainState) -> dict[str, Any]:

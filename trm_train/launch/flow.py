@@ -24,14 +24,14 @@ from trm_train.launch.shell import Say
 from trm_train.launch.target import Target, TargetState, Work
 
 RESTARTED = (Exit.BUCKET, Exit.STALLED, Exit.TERMINATED, 134, 135, 137, 139)
-"""Resumable exit codes: those of docs/troubleshooting.md, and of processes that jax or the system ended."""
+"""Resumable exit codes: those of docs/troubleshooting.md, and of processes killed by jax or the system."""
 CAPACITY_S = 60.0
-"""Between two requests for machines where there are none to be had."""
+"""Interval between requests for machines when none are available (s)."""
 FAREWELL_S = 600.0
-"""For a run that was asked to end to save a checkpoint."""
+"""Timeout for a stopping run to save a checkpoint (s)."""
 
 Show = Callable[[str], None]
-"""Shows a piece of the log of a run, as it is."""
+"""Callback that displays a piece of a run's log unchanged."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,7 +245,7 @@ def _said(outcome: Outcome) -> str:
 
 
 PROBE = ".launch"
-"""A file that is written under the root and deleted again."""
+"""File written under the root and deleted again, to test write access."""
 
 
 def root_problems(layout: Layout, datasets: Sequence[str]) -> list[str]:

@@ -20,17 +20,17 @@ from dataclasses import dataclass
 from trm_train.launch.source import Source
 
 UV = "0.13.8"
-"""Version of uv that is installed where there is none; as in the Makefile."""
+"""Version of uv to install if the host has none; the same as in the Makefile."""
 DEVICES = ("/dev/accel*", "/dev/vfio/[0-9]*")
-"""Who has one of these open uses the TPU."""
+"""Device files of the TPU; a process that has one of them open uses the TPU."""
 PLACE = re.compile(r"[0-9-]+:[0-9]+")
-"""In a log: which file it is, and the byte."""
+"""Position in a log: identifier of the file, and byte offset."""
 CHUNK_BYTES = 200_000
-"""Of a log, sent at a time."""
+"""Maximum bytes of a log in one answer."""
 
 ANSWER = re.compile(r"^trm-launch (?P<host>\S+) (?P<word>[a-z]+)(?: (?P<value>.+))?$", re.MULTILINE)
 TASK = '"$@" >> log 2>&1 & echo $! > pid; wait $!; echo $? > code.new; mv code.new code'
-"""A run in the background: its log, its process, and in the end its code."""
+"""Shell command of a background run: appends to its log, and writes its process id and finally its exit code."""
 
 
 @dataclass(frozen=True)

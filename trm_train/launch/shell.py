@@ -13,9 +13,9 @@ from trm_train.errors import LaunchError
 Say = Callable[[str], None]
 
 LIMIT_S = 120.0
-"""An answer takes no longer; what creates machines has limits of its own."""
+"""Default timeout of a command (s); commands that create machines have their own timeouts."""
 NO_ANSWER = 124
-"""Code of a command that was ended for taking too long, as of `timeout`."""
+"""Exit code of a command that timed out, as of the program `timeout`."""
 
 
 @dataclass(frozen=True)

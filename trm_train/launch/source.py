@@ -12,7 +12,7 @@ from trm_train.launch.shell import Shell
 CHECKOUT = Path(__file__).resolve().parents[2]
 COMMIT = re.compile(r"[0-9a-f]{40}")
 SCP_LIKE = re.compile(r"(?:[\w.-]+@)?(?P<host>[\w.-]+\.[\w-]+):(?P<path>[^/].*)")
-"""How git writes an address for ssh, which needs a key that hosts elsewhere do not have."""
+"""SSH address in git's scp-like syntax; it needs a key, which other hosts do not have."""
 
 
 @dataclass(frozen=True)

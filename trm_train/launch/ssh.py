@@ -14,9 +14,9 @@ from trm_train.launch.source import Source
 from trm_train.launch.target import Script, Target, Work
 
 HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(?:@[A-Za-z0-9][A-Za-z0-9.-]*)?")
-"""As `ssh` takes it; ports and keys belong in `~/.ssh/config`."""
+"""Host name as `ssh` accepts it; ports and keys belong in `~/.ssh/config`."""
 OPTIONS = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=15")
-"""Ask for no password; wait no longer than that for a connection (s)."""
+"""Options of ssh: no password prompt, and a connection timeout of 15 s."""
 
 
 def parse_hosts(text: str) -> tuple[str, ...]:

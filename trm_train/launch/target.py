@@ -23,15 +23,15 @@ from trm_train.launch.shell import Done, Shell
 from trm_train.launch.source import Source
 
 INSTALL_S = 1800.0
-"""For Python, jax and all else to come over the network."""
+"""Timeout for the download and installation of Python, jax and all other requirements (s)."""
 SILENT_LOOKS = 4
-"""Hosts that give no answer so often in a row are gone; before, the network may have had a bad moment."""
+"""Consecutive polls without an answer before hosts count as gone; fewer may be a short network failure."""
 REACHABLE_S = 600.0
-"""New hosts take minutes until they let somebody in."""
+"""Timeout for new hosts to accept connections, which takes minutes (s)."""
 AGAIN_S = 10.0
 
 Script = Callable[[int], str]
-"""What the host with this number is asked to do."""
+"""Returns the script for the host with a given number."""
 
 
 RunState = Literal["absent", "running", "ended", "stopped"]

@@ -35,12 +35,12 @@ RUNTIMES = {
     "v5p": "v2-alpha-tpuv5",
     "v6e": "v2-alpha-tpuv6e",
 }
-"""The software of a VM, as Google recommends it for jax."""
+"""Software version of a VM for each kind of TPU, as Google recommends for jax."""
 CREATE_S = 1800.0
 LOST = ("PREEMPTED", "TERMINATED", "FAILED", "SUSPENDED", "HIDDEN", "UNHIDING")
-"""States that nothing comes back from."""
+"""Final states of a VM: it must be deleted and created again."""
 HELD = ("STOPPED", "STOPPING", "HIDING")
-"""Somebody has done this on purpose."""
+"""States of a VM that a user stopped or hid on purpose."""
 
 REFUSALS = (
     (r"no more capacity|stockout|insufficient capacity|resource_pool_exhausted", "capacity"),
@@ -49,7 +49,7 @@ REFUSALS = (
     (r"permission_?denied|permission .*denied|forbidden|does not have permission|\b403\b", "permission"),
     (r"has not been used in project|service_disabled|it is disabled", "api"),
 )
-"""What gcloud says where it refuses, and what that means."""
+"""Patterns of gcloud's error messages, and the kind of refusal."""
 
 
 @dataclass(frozen=True, kw_only=True)

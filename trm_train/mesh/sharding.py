@@ -24,7 +24,7 @@ State = TypeVar("State")
 """A training state: a dataclass with the fields of `SPECS`."""
 
 BATCH = P("data")
-"""Every array of a batch starts with B."""
+"""Spec of every array of a batch: its first axis is B."""
 
 
 def _everywhere(_: Mesh, shape: tuple[int, ...]) -> P:
@@ -42,7 +42,7 @@ SPECS: dict[str, Callable[[Mesh, tuple[int, ...]], P]] = {
     "step": _everywhere,
     "key": _everywhere,
 }
-"""With `shard_parameters` the first three are split by `split_spec`."""
+"""Spec of each field. With `shard_parameters`, `split_spec` replaces the first three."""
 
 
 def make_mesh(model_parallel: int = 1, devices: Sequence[Any] | None = None) -> Mesh:

@@ -18,10 +18,10 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
 BY_SLOT = P("data")
-"""Of what every slot has one of."""
+"""Spec of arrays with one entry per slot."""
 
 UpdateRows = Callable[[Array, Array, Array], Array]
-"""A table [R, N] from one, the gradients of slots [B, N] and their identifiers [B]; R itself stands for no row."""
+"""Returns the updated table [R, N] from the table, gradients of slots [B, N] and identifiers [B]; R marks no row."""
 
 
 def rows_spec(mesh: Mesh, rows: int) -> P:

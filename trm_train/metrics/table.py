@@ -28,9 +28,9 @@ from trm_train.errors import TrainError
 
 FOLDER = "metrics"
 MANY_PARTS = 16
-"""Parts, of a quarter of an hour of training each, from which on they are merged when the run ends or resumes."""
+"""Number of parts, each of 15 minutes of training, from which they are merged when the run ends or resumes."""
 ATTEMPTS = 3
-"""Times that the parts are listed: they may be merged while they are read."""
+"""Attempts to list and read the parts, which a concurrent merge may replace."""
 PART_STEM = re.compile(r"[0-9]{9}-([0-9]{9})")
 
 _COLUMNS: list[tuple[str, pa.DataType, str]] = [
@@ -107,7 +107,7 @@ SUM_OF = {
     "skipped": "skipped_count",
     "optimal": "optimal_count",
 }
-"""Column of each metric, which on the devices and in format 1 goes by the name of its rate."""
+"""Column of each metric that devices and format 1 name after its rate."""
 
 ADDED = (
     "steps_squared_sum",
@@ -125,13 +125,13 @@ ADDED = (
     "optimal_count",
     "dataset",
 )
-"""Columns that parts of earlier runs lack; they are NULL there."""
+"""Columns that are missing in parts of earlier runs; read as NULL."""
 
 
 KEY = ["step", "split", "dataset"]
-"""Columns that tell the rows of a run apart."""
+"""Columns that identify a row of a run."""
 CLOCKED = ("seconds", "step_s", "data_wait_s", "device_memory_bytes")
-"""Columns that are of the machine and the moment; all others are equal whenever the same run is trained."""
+"""Columns that depend on the machine and the time; all others are reproducible."""
 
 
 @dataclass(frozen=True)

@@ -23,20 +23,20 @@ from jaxtyping import Array, Bool, Float, Int, Int32, UInt32
 from trm_train.model.base import States
 
 KEY_IMPLEMENTATION = "threefry2x32"
-"""Of the random key that a training state holds as its two words."""
+"""Implementation of the random key, which a training state stores as two words."""
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Carry:
-    """State passed from one training step to the next; leaves are arrays (or stand-ins, as in any pytree)."""
+    """State passed from one training step to the next; leaves are arrays (or placeholders, as in any pytree)."""
 
     states: States
-    """Of the network, in its compute dtype."""
+    """States of the network, in its compute dtype."""
     steps: Any
-    """int32 [B]."""
+    """int32 [B]: supervision steps taken on the current example."""
     halted: Any
-    """bool [B]."""
+    """bool [B]: whether the slot has halted."""
     current: dict[str, Any]
     """int32 `inputs` [B, S], `labels` [B, S] and `puzzle_identifiers` [B]; of a mixture also `tasks` [B]."""
 

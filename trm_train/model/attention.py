@@ -14,9 +14,9 @@ from trm_train.model.layers import Linear
 
 ROPE_THETA = 10_000.0
 SPLASH_BLOCK = 512
-"""Positions of a block of splash attention; rows are padded to a multiple of it."""
+"""Block size of splash attention, in positions; rows are padded to a multiple of it."""
 SPLASH_MIN_POSITIONS = 256
-"""Shorter rows are computed with their scores in memory, which are small then."""
+"""Minimum row length for splash attention; the scores of shorter rows fit in memory."""
 
 
 def rope_tables(length: int, head_width: int) -> tuple[np.ndarray, np.ndarray]:

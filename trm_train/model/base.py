@@ -21,11 +21,11 @@ from flax import nnx
 from jaxtyping import Array, Float, Int
 
 TABLE_ROWS_MULTIPLE = 128
-"""Rows of the puzzle-embedding table are padded to a multiple of this, whatever the mesh is."""
+"""The row count of the puzzle-embedding table is padded to a multiple of this, independent of the mesh."""
 
 Tree = dict[str, Any]
 States = dict[str, Any]
-"""Arrays by name, each with the slot axis B first. Their names are those of the leaves in a checkpoint."""
+"""Arrays by name, with the slot axis B first. The names are those of leaves in a checkpoint."""
 
 
 class FixedLatent(nnx.Variable):
@@ -41,23 +41,23 @@ class Outputs(NamedTuple):
 
     states: States
     logits: Any
-    """Float [B, S, V]; None once nobody needs them."""
+    """Float [B, S, V]; None when no longer needed."""
     q_logits: Float[Array, "B 2"]
     """Float32; entry 0 is halt, entry 1 is continue (used with the continue loss only)."""
     cycle_change: Float[Array, " B"] | None = None
-    """Mean squared change of the answer state over the last cycle, float32; its gradient flows to the state after it
-    only. None where a network has no cycles."""
+    """Mean squared change of the answer state over the last cycle, float32; gradient flows only to the later state.
+None for networks without cycles."""
 
 
 class Flops(NamedTuple):
     """Operations of one example in one supervision step: matrix products, counted from the shapes (FLOP)."""
 
     think: float
-    """Of `think`."""
+    """Operations of `think`."""
     gradient: float
-    """Of the part of `think` that gradient flows through."""
+    """Operations of the part of `think` with gradient."""
     answers: float
-    """Of `logits` and `q_logits`."""
+    """Operations of `logits` and `q_logits`."""
 
 
 class Network(nnx.Module):
@@ -69,14 +69,14 @@ class Network(nnx.Module):
     """
 
     continue_loss: bool = False
-    """Whether training needs a target for the continue logit: the logits one supervision step further on."""
+    """Whether training needs a target for the continue logit: the logits one supervision step later."""
     halts_against_continue: bool = False
     """Whether a slot halts when its halting logit is above the continue logit, instead of above 0."""
     recomputes: bool = False
-    """Whether the backward pass computes what is inside a level again, instead of keeping it in memory."""
+    """Whether the backward pass recomputes the activations inside a level to save memory."""
 
     latents: tuple[str, ...] = ()
-    """Names of the states that sampling adds noise to; without any, answers cannot be sampled."""
+    """Names of the states to which sampling adds noise; if empty, sampling is not supported."""
 
     def initial_states(self, slots: int) -> States:
         """Return the states of slots that start an example."""

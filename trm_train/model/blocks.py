@@ -37,7 +37,7 @@ class BlockNetwork(Network):
     """Name of the state that the heads read."""
     level: Level
     high_level: Level
-    """Only with two networks."""
+    """Present only with two networks."""
     h_init: FixedLatent
     l_init: FixedLatent
 

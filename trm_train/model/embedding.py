@@ -18,7 +18,7 @@ from trm_train.config.model import NetworkConfig
 from trm_train.model.layers import truncated_normal
 
 POSITION_SCALE = math.sqrt(0.5)
-"""Keeps the variance of content + position that of content alone."""
+"""Factor that restores the variance of the content embedding after position embeddings are added."""
 
 
 @jax.custom_vjp

@@ -21,10 +21,10 @@ from trm_train.config.model import inner_width
 
 RMS_EPSILON = 1e-5
 HALT_BIAS = -5.0
-"""Initial bias of both halting logits, so that no slot halts early before it has learnt to."""
+"""Initial bias of both halting logits; prevents slots from halting before training has taught them to."""
 
 CUT = 2.0
-"""Truncated normals are cut at this many standard deviations (of the normal before the cut)."""
+"""Truncation of normal draws, in standard deviations of the untruncated normal."""
 
 
 def _sd_after_cut(cut: float) -> float:

@@ -95,8 +95,8 @@ BLOCKS: dict[str, Any] = {
     "attention": AttentionBlock,
     "window": WindowBlock,
 }
-"""The block of each mixer of this package; `positions_first` says in which layout it computes, `needs_grid` that it is
-made with the shape of the grid."""
+"""Block class of each mixer of this package. `positions_first` gives its memory layout; `needs_grid` says whether its
+constructor takes the grid's shape."""
 
 
 class Level(nnx.Module):

@@ -23,7 +23,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "hrm": HRM,
     "transformer": Transformer,
 }
-"""By `architecture`; each is called with its options, the input specification and `rngs`."""
+"""Constructors by `architecture`; arguments are its options, the input specification and `rngs`."""
 
 
 def make_network(config: NetworkConfig, spec: InputSpec, *, rngs: nnx.Rngs) -> Network:

@@ -42,7 +42,7 @@ FORMS = {
     "tpu": Form(1, two_products=True, written_derivative=False, scatters=True, attention="splash"),
     "cuda": Form(0, two_products=True, written_derivative=False, scatters=False, attention="cudnn"),
 }
-"""By platform."""
+"""Implementation choices by platform."""
 
 
 def platform_of(mesh: Mesh | None) -> str:

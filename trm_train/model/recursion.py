@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 
 State = Float[Array, "..."]
 Latents = tuple[State, ...]
-"""The z_L: one, or one for each of the `l_cycles` (multi-scale)."""
+"""The states z_L: one, or `l_cycles` of them (multi-scale)."""
 LevelFunction = Callable[[State, State], State]
 
 
@@ -28,9 +28,9 @@ class Levels(NamedTuple):
     """Functions f(z, injection) that update the states; with one network both are the same."""
 
     low: Any
-    """Updates z_L."""
+    """Function that updates z_L."""
     high: Any
-    """Updates z_H."""
+    """Function that updates z_H."""
 
 
 def total(z_l: Latents) -> State:

@@ -18,7 +18,7 @@ from trm_train.optim.loss_scale import with_loss_scale
 from trm_train.optim.schedule import rate_factor
 
 MUON_RMS = 0.2
-"""Root mean square of Muon's steps, as large as AdamW's usually are. Source: arXiv 2502.16982."""
+"""Root mean square of Muon's updates, which matches the usual size of AdamW's. Source: arXiv 2502.16982."""
 
 
 def make_schedule(config: RunConfig) -> Callable[[Array], Array]:
@@ -95,7 +95,7 @@ class AdamATan2State(NamedTuple):
     """Moments of every parameter."""
 
     count: Any
-    """Updates made so far, int32."""
+    """Number of updates so far, int32."""
     m: Any
     v: Any
 

@@ -26,11 +26,11 @@ class Scaled(NamedTuple):
     """State of an optimizer whose gradients come from a scaled loss."""
 
     scale: Any
-    """What the next loss is multiplied by, float32."""
+    """Factor of the next loss, float32."""
     good_steps: Any
-    """Steps since the scale changed, int32."""
+    """Steps without overflow since the scale changed, int32."""
     skipped: Any
-    """Steps that taught nothing so far, int32."""
+    """Number of skipped steps so far, int32."""
     inner: Any
     """State of the optimizer itself."""
 

@@ -19,21 +19,21 @@ class Answers:
     """Answers of B rows after a supervision step; with samples, every leaf has a leading axis K (number of samples)."""
 
     predictions: Any
-    """int32 [B, S]."""
+    """int32 [B, S]: predicted tokens."""
     q_halt_logits: Any
-    """float32 [B]."""
+    """float32 [B]: halting logits."""
     margins: Any
-    """float32 [B]: how sure of its answer a row is; training halts above 0."""
+    """float32 [B]: confidence in the answer of a row; training halts above 0."""
     halt_steps: Any
-    """int32 [B]: first supervision step with a margin above 0; 0 where there is none."""
+    """int32 [B]: first supervision step with a margin above 0; 0 if none."""
     labelled_cells: Any
-    """int32 [B]: cells with a label; 0 in rows of padding and those that nobody knows the answer of."""
+    """int32 [B]: cells with a label; 0 for padding rows and rows without a known answer."""
     wrong_cells: Any
-    """int32 [B]: labelled cells that are wrong."""
+    """int32 [B]: wrong labelled cells."""
     lm_loss: Any
     """float32 [B]: mean cross-entropy over the labelled cells."""
     residuals: Any = None
-    """float32 [B]: root mean square change of the answer state in the last supervision step; or None."""
+    """float32 [B]: root mean square change of the answer state in the last supervision step; None if not computed."""
 
 
 @jax.tree_util.register_dataclass
@@ -42,13 +42,13 @@ class Course:
     """K samples of B rows after every supervision step, and their answers after D of the steps."""
 
     predictions: Any
-    """int32 [K, D, B, S]."""
+    """int32 [K, D, B, S]: predicted tokens."""
     margins: Any
-    """float32 [K, steps, B]."""
+    """float32 [K, steps, B]: as in `Answers`."""
     residuals: Any
-    """float32 [K, steps, B]."""
+    """float32 [K, steps, B]: as in `Answers`."""
     wrong_cells: Any
-    """int32 [K, steps, B]: labelled cells that are wrong."""
+    """int32 [K, steps, B]: wrong labelled cells."""
 
 
 def answers(

@@ -26,7 +26,7 @@ from trm_train.step.several import Given, make_program
 from trm_train.step.train import make_train_step
 
 SHRINK = 0.9
-"""Temporaries in n times as many microbatches are taken to be at least this share of an n-th."""
+"""Lower bound of how temporaries shrink: with n times as many microbatches, they keep at least this share of 1/n."""
 
 
 @dataclass(frozen=True)

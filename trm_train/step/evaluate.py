@@ -32,18 +32,18 @@ class EvalOutputs:
     """Output of an evaluation step, after the last supervision step unless stated otherwise."""
 
     predictions: Any
-    """int32 [B, S]."""
+    """int32 [B, S]: predicted tokens."""
     q_halt_logits: Any
-    """float32 [B]."""
+    """float32 [B]: halting logits."""
     q_halt_by_step: Any
-    """float32 [steps, B]: how sure of its answer a row is after every supervision step, as training would halt above
-    0: the halting logit, less the continue logit where the network compares them."""
+    """float32 [steps, B]: confidence in the answer after every supervision step: the halting logit, minus the continue
+    logit if the network compares them. Training would halt above 0."""
     metrics: Any
-    """Sums and counts over the rows that are no padding."""
+    """Sums and counts over the rows that are not padding."""
     logits: Any
-    """float [B, S, V], or None where not asked for."""
+    """float [B, S, V]; None if not requested."""
     wrong_by_step: Any = None
-    """int32 [steps, B]: labelled cells that are wrong after every supervision step, or None where not asked for."""
+    """int32 [steps, B]: wrong labelled cells after every supervision step; None if not requested."""
 
 
 def make_eval_step(

@@ -31,7 +31,7 @@ from trm_train.step.think import make_think
 
 SampleStep = Callable[[Weights, Batch], tuple[Answers, Course | None]]
 FIRST = 0xFFFF_FFFF
-"""Number of a supervision step that there is not: keys the draw of the initial states."""
+"""Key of the draw of the initial states: a number that no supervision step has."""
 
 
 def make_sample_step(

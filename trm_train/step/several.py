@@ -23,11 +23,11 @@ class Given(NamedTuple):
     """Input of a program besides the state: from the host, or as shapes. At most K steps, of B slots."""
 
     batch: Mapping[str, Any]
-    """A batch [B, ...] where K is 1, else [K, B, ...]; of rows that devices hold their numbers, `rows`."""
+    """A batch [B, ...] if K is 1, else [K, B, ...]. If devices hold the rows, it has only their numbers, `rows`."""
     steps: Int[Array, ""] | Any = None
-    """How many of the K steps are to be taken, the first ones; None where K is 1."""
+    """Number of the K steps to take, from the first; None if K is 1."""
     held: Mapping[str, Any] | None = None
-    """The rows that devices hold, [N, ...]; None where batches bring theirs."""
+    """Rows that devices hold, [N, ...]; None if batches contain their rows."""
 
 
 def make_program(train_step: TrainStep, most: int) -> Callable[[TrainState, Given], tuple[TrainState, Any]]:

@@ -17,7 +17,7 @@ from trm_train.model.base import States, merge
 from trm_train.state import Weights
 
 Think = Callable[[States, Array, Array | None], States]
-"""`Network.think` of the rows of all devices: states, inputs [B, S] and rows of the puzzle table [B, N]."""
+"""`Network.think` for the rows of all devices, from states, inputs [B, S] and rows of the puzzle table [B, N]."""
 
 
 def make_think(model: nnx.GraphDef, weights: Weights, mesh: Mesh | None) -> Think:

@@ -31,13 +31,13 @@ class Trace:
     """States of B rows after every cycle: T supervision steps of C cycles each."""
 
     predictions: Any
-    """uint8 [T, C, B, S]."""
+    """uint8 [T, C, B, S]: predicted tokens."""
     q_halt_logits: Any
-    """float32 [T, C, B]."""
+    """float32 [T, C, B]: halting logits."""
     margins: Any
-    """float32 [T, C, B]: how sure of its answer a row is; at the last cycle of a step training halts above 0."""
+    """float32 [T, C, B]: confidence in the answer of a row; training halts above 0 at the last cycle of a step."""
     latents: Any
-    """float16 [T, C, B, L, D] of each latent state by name; empty where not asked for."""
+    """float16 [T, C, B, L, D] of each latent state by name; empty if not requested."""
 
 
 def cycles_of(config: RunConfig) -> int:

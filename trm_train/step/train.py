@@ -42,7 +42,7 @@ from trm_train.state import TrainState
 from trm_train.step.batch import Batch
 
 BY_TASK = "by_task"
-"""Of a mixture, the metric that holds the sums of each dataset [D], by name."""
+"""For mixtures: name of the metric with the sums of each dataset [D], by name."""
 TrainStep = Callable[[TrainState, Batch], tuple[TrainState, Any]]
 
 
@@ -53,11 +53,11 @@ class Detail(NamedTuple):
     q_logits: Float[Array, "B 2"]
     losses: Losses
     loss: Float[Array, ""]
-    """Before the division by the global batch."""
+    """Loss before the division by the global batch size."""
     grads: Any
-    """Of the parameters, of loss / global batch."""
+    """Gradients of loss / global batch size with respect to the parameters."""
     row_grads: Any
-    """Of the puzzle-embedding row each slot looked up, [B, N]; None without puzzle positions."""
+    """Gradients of the puzzle-embedding row of each slot, [B, N]; None without puzzle positions."""
 
 
 class _Shared(NamedTuple):
@@ -66,11 +66,11 @@ class _Shared(NamedTuple):
     params: Any
     fixed: Any
     scale: Array | None
-    """What the loss is multiplied by."""
+    """Factor of the loss; None without loss scaling."""
     max_steps: int | Int[Array, ""]
-    """Supervision steps of a slot at most."""
+    """Maximum number of supervision steps of a slot."""
     slots: int
-    """The global batch."""
+    """Global batch size."""
 
 
 def make_train_step(

@@ -10,7 +10,7 @@ from trm_train.cost import DEVICE_BYTES, PEAK_FLOPS
 from trm_train.errors import ConfigError
 
 USABLE_ON_GPUS = 0.92
-"""Share of a GPU's memory that programs get: `XLA_PYTHON_CLIENT_MEM_FRACTION` of `trm-train`."""
+"""Share of GPU memory that programs can use: `XLA_PYTHON_CLIENT_MEM_FRACTION` of `trm-train`."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ CUDA_DEVICES = {
     "H200": (132, 4_800_000_000_000, 62_914_560, 1.98, 233_472, 232_448, 9),
     "A100": (108, 1_555_000_000_000, 41_943_040, 1.41, 167_936, 166_912, 8),
 }
-"""Source: XLA's own descriptions of these devices, and NVIDIA's data sheets."""
+"""Properties of GPUs. Sources: XLA's descriptions of these devices, and NVIDIA's data sheets."""
 
 
 def _chips(shape: str) -> int:

@@ -21,7 +21,7 @@ from trm_train.targets.catalog import Target
 
 FOLDER = "TRM_TARGETS"
 COMPILES_FOR = "TRM_COMPILES_FOR"
-"""Set in a process that has a target's compiler: the target's name."""
+"""Environment variable with the target's name, set in a process that has the target's compiler."""
 NEEDED = {
     "tpu": ("libtpu",),
     "cuda": ("jax-cuda12-plugin", "jax-cuda12-pjrt", "nvidia-cuda-nvcc-cu12", "nvidia-cudnn-cu12"),
@@ -29,7 +29,7 @@ NEEDED = {
 NOISE = re.compile(
     r"cudart_stub|WARNING: All log messages before absl|hlo_rematerialization|computation_placer"
 )
-"""Lines of compilers on stderr that say nothing to a user."""
+"""Compiler lines on stderr that are irrelevant to users."""
 
 
 def packages_folder() -> Path:

@@ -26,7 +26,7 @@ _FREE = {
     "after-all",
     "partition-id",
 }
-"""Operations that move nothing."""
+"""Operations that move no data."""
 
 
 class Instruction(NamedTuple):

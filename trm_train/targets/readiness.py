@@ -49,7 +49,7 @@ COMPILED_FROM = (
     "targets/catalog.py",
     "targets/program.py",
 )
-"""Code that decides what is compiled, and how it is read."""
+"""Source files that affect the compiled programs and the figures read from them."""
 
 
 @dataclass(frozen=True)

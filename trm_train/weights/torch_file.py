@@ -30,7 +30,7 @@ STORAGES = {
     "torch HalfStorage": np.dtype("<f2"),
     "torch BFloat16Storage": np.dtype("<u2"),
 }
-"""Storage types, and how numpy reads their elements; bfloat16 is the upper half of a float32."""
+"""numpy dtype of each storage type; bfloat16 is the upper half of a float32."""
 DICT, TENSOR, PARAMETER = (
     "collections OrderedDict",
     "torch._utils _rebuild_tensor_v2",
