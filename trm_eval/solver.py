@@ -250,7 +250,9 @@ class Solver:
         ids = np.zeros(len(inputs), np.int32) if identifiers is None else np.array(identifiers, np.int32)
         named = self._own.num_identifiers
         if len(ids) != len(inputs) or ids.min() < 0 or ids.max() >= named:
-            raise EvalError(f"identifiers: one from 0 to {named - 1} for each puzzle, got {ids.tolist()}")
+            raise EvalError(
+                f"identifiers: got {ids.tolist()}; expected one from 0 to {named - 1} for each puzzle"
+            )
         trace = self._trace(inputs, ids)
         known = [self._kind.answer(tokens, self._spec) for tokens in inputs]
         scores = self._score(inputs, trace.predictions[-1, -1], known)

@@ -44,15 +44,15 @@ class BatchSource:
         check_types(dataset, global_batch_size=global_batch_size, seed=seed, start_step=start_step)
         if not 0 <= process_index < process_count:
             raise SpecError(
-                f"process_index {process_index}: from 0 to process_count - 1 = {process_count - 1}"
+                f"process_index {process_index}: expected 0 to process_count - 1 = {process_count - 1}"
             )
         if global_batch_size < 1 or global_batch_size % process_count:
             of = f"a multiple of the {process_count} processes, " if process_count > 1 else ""
             raise SpecError(f"global_batch_size {global_batch_size}: expected {of}at least 1")
         if not 0 <= start_step < MOST_STEPS:
-            raise SpecError(f"start_step {start_step}: from 0 to {MOST_STEPS - 1}")
+            raise SpecError(f"start_step {start_step}: expected 0 to {MOST_STEPS - 1}")
         if not 0 <= seed < 2**63:
-            raise SpecError(f"seed {seed}: from 0 to 2^63 - 1")
+            raise SpecError(f"seed {seed}: expected 0 to 2^63 - 1")
         self.dataset = dataset
         self.seed, self.global_batch_size, self.start_step = seed, global_batch_size, start_step
         if isinstance(dataset, Mixture):

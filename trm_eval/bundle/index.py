@@ -74,7 +74,12 @@ def find_wheels(target: Target, extras: Sequence[str]) -> list[Wheel]:
         wanted.write_text("\n".join(requirements(extras)), "utf-8")
         installed.write_text("\n".join(_installed()), "utf-8")
         options = ["--constraint", str(installed), "--format", "pylock.toml", "--output-file", str(lock)]
-        _run([*uv_command(), "pip", "compile", "--quiet", *options, *target.uv_options, str(wanted)], target)
+        command = [*uv_command(), "pip", "compile", "--quiet", *options, *target.uv_options, str(wanted)]
+        _run(
+            command,
+            f"no matching wheels for {target}. Use another --python or a newer --platform, or install other "
+            f"versions here",
+        )
         packages = tomllib.loads(lock.read_text("utf-8")).get("packages", [])
     return sorted(map(_wheel, packages), key=lambda wheel: wheel.name)
 
@@ -120,9 +125,8 @@ def fetch_wheels(target: Target, wheels: Sequence[Wheel], folder: Path) -> None:
         lines = Path(temporary) / "wheels.txt"
         lines.write_text(hashed_lines({f"{one.name} @ {one.url}": one.sha256 for one in wheels}), "utf-8")
         options = ["--quiet", "--no-input", "--no-deps", "--require-hashes", *target.pip_options]
-        _run(
-            [*pip_command(), "download", *options, "--dest", str(folder), "--requirement", str(lines)], target
-        )
+        command = [*pip_command(), "download", *options, "--dest", str(folder), "--requirement", str(lines)]
+        _run(command, "wheels cannot be downloaded. Bundle again")
 
 
 def hashed_lines(hashes: Mapping[str, str]) -> str:
@@ -148,8 +152,13 @@ def pip_command() -> list[str]:
     return [*uv_command(), "tool", "run", "pip"]
 
 
-def _run(command: Sequence[str], target: Target) -> None:
-    """Run uv or pip; report an error in one line."""
+def _run(command: Sequence[str], failure: str) -> None:
+    """Run uv or pip, whose errors become one line.
+
+    Args:
+        command: Command with its arguments.
+        failure: Beginning of the message if the command fails for another reason than an unreachable index.
+    """
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
@@ -162,7 +171,4 @@ def _run(command: Sequence[str], target: Target) -> None:
             f"the package index cannot be reached. A bundle is made on a machine with a network: check the "
             f"connection and the index settings of uv and pip ({said[-300:]})"
         )
-    raise BundleError(
-        f"no matching wheels for {target}. Use another --python or a newer --platform, or install other versions "
-        f"here ({said[-500:] or 'no message'})"
-    )
+    raise BundleError(f"{failure} ({said[-500:] or 'no message'})")

@@ -53,7 +53,7 @@ def place_of(coordinator: str | None, num_processes: int | None, process_id: int
     if count < 1:
         raise HostError(f"--num-processes {count}: expected at least 1")
     if not 0 <= index < count:
-        raise HostError(f"--process-id {index}: from 0 to {count - 1}, since --num-processes is {count}")
+        raise HostError(f"--process-id {index}: expected 0 to {count - 1}, since --num-processes is {count}")
     return Place(parse_address(coordinator), index, count)
 
 

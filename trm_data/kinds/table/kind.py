@@ -53,7 +53,9 @@ class TableKind(GridKind):
         if options.rows < 1 or options.columns < 1:
             raise SpecError(f"--grid {options.rows}x{options.columns}: at least 1x1")
         if not 2 <= options.vocabulary_size <= 256:
-            raise SpecError(f"--vocabulary {options.vocabulary_size}: from 2 to 256 tokens, PAD (0) included")
+            raise SpecError(
+                f"--vocabulary {options.vocabulary_size}: expected 2 to 256 tokens, PAD (0) included"
+            )
         most = len(grid_dihedrals(options.rows, options.columns)) - 1 if options.dihedral else 0
         check_sizes(spec, most, "such a table" if options.dihedral else "a table without --dihedral")
 
