@@ -8,7 +8,7 @@ from typing import Any
 from trm_data.storage.root import Layout
 from trm_eval.report.ask import ask
 from trm_eval.report.blocks import Picture
-from trm_eval.report.canvas import COLOURS, draw, look, short
+from trm_eval.report.canvas import COLOURS, draw, look, looks
 from trm_eval.report.group import Group
 
 RATING_SQL = """\
@@ -93,16 +93,16 @@ def paint_ratings(axis: Any, tests: Sequence[tuple[str, Sequence[dict[str, Any]]
     order = list(
         dict.fromkeys(row["rating_bucket"] for row in sorted(rows, key=lambda row: row["lowest_rating"]))
     )
-    for number, (name, own) in enumerate(tests):
+    names = list(dict.fromkeys(name for name, _ in tests))
+    for style, (name, own) in zip(looks([name for name, _ in tests]), tests, strict=True):
         if not own:
             continue
-        beside = (number - (len(tests) - 1) / 2) * min(0.12, 0.7 / len(tests))
+        beside = (names.index(name) - (len(names) - 1) / 2) * min(0.12, 0.7 / len(names))
         places = [order.index(row["rating_bucket"]) + beside for row in own]
         exact = [100 * row["exact_accuracy"] for row in own]
         below = [100 * max(row["exact_accuracy"] - row["exact_low"], 0) for row in own]
         above = [100 * max(row["exact_high"] - row["exact_accuracy"], 0) for row in own]
-        style = look(number) | {"linewidth": 0}
-        axis.errorbar(places, exact, yerr=[below, above], label=short(name), capsize=2, elinewidth=1, **style)
+        axis.errorbar(places, exact, yerr=[below, above], capsize=2, elinewidth=1, **style | {"linewidth": 0})
     counts = [{row["rating_bucket"]: row["puzzles"] for row in own} for _, own in tests if own]
     alike = all(one == counts[0] for one in counts)  # all tests have the same puzzles
     shown = counts[:1] if alike else counts
@@ -164,14 +164,15 @@ def _halting_of_one(axis: Any, group: Group, most: int, rows: list[dict[str, Any
 
 def _halting_of_several(axis: Any, group: Group, most: int, rows: list[dict[str, Any]]) -> None:
     """Draw several runs, one curve each."""
-    for number, (run, name) in enumerate(reversed(group.names().items())):
+    names = dict(reversed(group.names().items()))
+    for style, run in zip(looks(list(names.values())), names, strict=True):
         own = [row for row in rows if row["run"] == run]
         if not own:
             continue
         counts = _counts(own, most, "puzzles")
         shares = [100 * count / max(sum(counts), 1) for count in counts]
-        axis.plot(range(1, most + 1), shares[:-1], label=short(name), **look(number))
-        axis.plot([most + 1], shares[-1:], **look(number))
+        axis.plot(range(1, most + 1), shares[:-1], **style)
+        axis.plot([most + 1], shares[-1:], **style | {"label": "_"})
     _halting_axes(axis, most)
 
 
@@ -212,17 +213,18 @@ def _paint_samples(axis: Any, group: Group, rows: list[dict[str, Any]]) -> None:
     for row in rows:
         tests.setdefault(row["evaluation"], []).append(row)
     differ = [column for column in TOLD_APART if len({row[column] for row in rows}) > 1]
-    for number, own in enumerate(tests.values()):
-        first, style = own[0], look(number)
-        samples = [row["samples"] for row in own]
+    said: list[str] = []
+    for first, *_ in tests.values():
         apart = [f"{column.replace('_', ' ')} {first[column]}" for column in differ]
         how = ", ".join([f"noise {first['noise']:g}, {first['selection']}", *apart])
-        name = how if len(names) == 1 else f"{names[first['run']]}, {how}"
-        axis.plot(samples, [100 * row["exact_accuracy"] for row in own], label=short(name, 60), **style)
+        said.append(how if len(names) == 1 else f"{names[first['run']]}, {how}")
+    for style, own in zip(looks(said, 60), tests.values(), strict=True):
+        samples = [row["samples"] for row in own]
+        axis.plot(samples, [100 * row["exact_accuracy"] for row in own], **style)
         low, high = ([100 * row[end] for row in own] for end in ("exact_low", "exact_high"))
         axis.fill_between(samples, low, high, color=style["color"], alpha=0.12, linewidth=0)
         oracle = [100 * row["oracle_exact_accuracy"] for row in own]
-        axis.plot(samples, oracle, **(style | {"linestyle": ":", "markerfacecolor": "none"}))
+        axis.plot(samples, oracle, **style | {"label": "_", "linestyle": ":", "markerfacecolor": "none"})
     plain = {**look(0), "color": "#6b7280", "linestyle": ":", "markerfacecolor": "none"}
     axis.plot([], [], label="any of them is right", **plain)
     axis.set_xscale("log", base=2)
@@ -279,10 +281,9 @@ def scaling_curves(
 
 def paint_scaling(axis: Any, curves: Sequence[tuple[str, Sequence[dict[str, Any]]]]) -> None:
     """Draw the labelled curves of `scaling_curves`."""
-    for number, (name, own) in enumerate(curves):
-        style = look(number)
+    for style, (_, own) in zip(looks([name for name, _ in curves], 60), curves, strict=True):
         calls = [row["network_calls"] for row in own]
-        axis.plot(calls, [100 * row["exact_accuracy"] for row in own], label=short(name, 60), **style)
+        axis.plot(calls, [100 * row["exact_accuracy"] for row in own], **style)
         low, high = ([100 * row[end] for row in own] for end in ("exact_low", "exact_high"))
         axis.fill_between(calls, low, high, color=style["color"], alpha=0.12, linewidth=0)
     axis.set_xscale("log", base=2)

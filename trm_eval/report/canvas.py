@@ -6,7 +6,7 @@ The colours are safe for colour-blind readers, and curves have markers too. In H
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -112,6 +112,23 @@ def look(number: int) -> dict[str, Any]:
         "markersize": 4,
         "linewidth": 1.3,
     }
+
+
+def looks(names: Sequence[str], most: int = 40) -> list[dict[str, Any]]:
+    """Return colour, marker and label of each named curve, for `plot`.
+
+    Curves of one name, such as the seeds of an experiment, share colour, marker and legend entry, and are thinner.
+
+    Args:
+        names: Name of each curve.
+        most: Maximum length of a label.
+    """
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    found: list[dict[str, Any]] = []
+    for at, name in enumerate(names):
+        style = look(numbers[name]) | {"label": "_" if name in names[:at] else short(name, most)}
+        found.append(style | ({"linewidth": 0.8, "markersize": 2.5} if names.count(name) > 1 else {}))
+    return found
 
 
 def short(text: str, most: int = 40) -> str:

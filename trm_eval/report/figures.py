@@ -9,7 +9,7 @@ from typing import Any
 from trm_data.storage.root import Layout
 from trm_eval.report.ask import ask
 from trm_eval.report.blocks import Block, Heading, Picture, Text
-from trm_eval.report.canvas import COLOURS, INK, Drawn, draw, look, short
+from trm_eval.report.canvas import COLOURS, INK, Drawn, draw, looks, short
 from trm_eval.report.group import Group, Member
 from trm_train.experiments.setting import Setting
 
@@ -61,7 +61,7 @@ def accuracy_figure(group: Group) -> Drawn:
     """Draw test accuracies with intervals, over the varied quantity or by name."""
     if group.quantity:
         return draw(lambda axis: _against_quantity(axis, group))
-    return draw(lambda axis: _by_name(axis, group), height=max(1.4, 0.32 * len(group.members) + 0.8))
+    return draw(lambda axis: _by_name(axis, group), height=max(1.4, 0.32 * len(group.labels()) + 0.8))
 
 
 def curves_figure(group: Group) -> Drawn:
@@ -120,14 +120,23 @@ def _by_name(axis: Any, group: Group) -> None:
 
 
 def paint_shares(axis: Any, named: Sequence[tuple[str, float, float, float]]) -> None:
-    """Draw accuracies (0 to 1) with the ends of their intervals, one line per name."""
-    places = list(range(len(named)))[::-1]
+    """Draw accuracies (0 to 1) with the ends of their intervals, a line for each name.
+
+    Accuracies of one name, such as the seeds of an experiment, are drawn below each other in its line.
+    """
+    labels = [name for name, *_ in named]
+    lines = list(dict.fromkeys(labels))
+    places: list[float] = []
+    for at, name in enumerate(labels):
+        below = (1 + 2 * labels[:at].count(name)) / (2 * labels.count(name)) - 0.5
+        places.append(len(lines) - 1 - lines.index(name) - 0.7 * below)
     exact = [100 * share for _, share, _, _ in named]
     below = [100 * max(share - low, 0.0) for _, share, low, _ in named]
     above = [100 * max(high - share, 0.0) for _, share, _, high in named]
-    axis.errorbar(exact, places, xerr=[below, above], fmt="o", color=COLOURS[0], capsize=3, zorder=3)
-    axis.set_yticks(places, [short(name) for name, *_ in named])
-    axis.set_ylim(-0.7, len(named) - 0.3)
+    size = {"capsize": 3} if len(lines) == len(labels) else {"markersize": 2.5, "elinewidth": 0.7}
+    axis.errorbar(exact, places, xerr=[below, above], fmt="o", color=COLOURS[0], zorder=3, **size)
+    axis.set_yticks(range(len(lines))[::-1], [short(name) for name in lines])
+    axis.set_ylim(-0.7, len(lines) - 0.3)
     axis.set_xlabel("exact accuracy, test (%)")
     axis.grid(axis="x")
 
@@ -143,9 +152,8 @@ def _curves(axis: Any, group: Group) -> None:
 
 def paint_curves(axis: Any, curves: Sequence[tuple[str, Sequence[float], Sequence[float]]]) -> None:
     """Draw named curves, without markers if a curve has many points."""
-    for number, (name, x, y) in enumerate(curves):
-        style = look(number) | ({"marker": ""} if len(x) > MARKED else {})
-        axis.plot(x, y, label=short(name), **style)
+    for style, (_, x, y) in zip(looks([name for name, *_ in curves]), curves, strict=True):
+        axis.plot(x, y, **style | ({"marker": ""} if len(x) > MARKED else {}))
     axis.xaxis.set_major_formatter("{x:,.0f}")
     axis.grid()
 
@@ -159,14 +167,14 @@ def paint_depths(axis: Any, tests: Sequence[tuple[str, Sequence[dict[str, Any]]]
     """Draw the accuracy of named tests after every supervision step, from rows of `study.DEPTH_SQL`."""
     from matplotlib.ticker import MaxNLocator
 
-    for number, (name, rows) in enumerate(tests):
+    names = [name for name, _ in tests]
+    for style, (name, rows) in zip(looks(names), tests, strict=True):
         steps = [row["depth"] for row in rows]
         low, exact, high = (
             [100 * row[end] for row in rows] for end in ("exact_low", "exact_accuracy", "exact_high")
         )
-        style = look(number) | ({"marker": ""} if len(steps) > MARKED else {})
-        axis.plot(steps, exact, label=short(name), **style)
-        axis.fill_between(steps, low, high, color=COLOURS[number % len(COLOURS)], alpha=0.12, linewidth=0)
+        axis.plot(steps, exact, **style | ({"marker": ""} if len(steps) > MARKED else {}))
+        axis.fill_between(steps, low, high, color=style["color"], alpha=0.12 / names.count(name), linewidth=0)
     axis.set_xlabel("supervision step of the test")
     axis.set_ylabel("exact accuracy, test (%)")
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -169,13 +169,9 @@ class Group:
         return list(dict.fromkeys(member.evaluation for member in self.members))
 
     def names(self) -> dict[str, str]:
-        """Return the label of each run for a legend."""
-        seeds = len({member.seed for member in self.members}) > 1
+        """Return the label of each run for a legend; the seeds of an experiment share it."""
         labels = self.labels()
-        return {
-            member.run: labels[member.experiment] + (f", seed {member.seed}" if seeds else "")
-            for member in self.members[::-1]
-        }
+        return {member.run: labels[member.experiment] for member in self.members[::-1]}
 
     def labels(self) -> dict[str, str]:
         """Return a short label of each experiment: the varied value if it is short for all, else the name."""

@@ -28,7 +28,9 @@ SELECT r.experiment, NULL AS alias_of, coalesce(r.differs, '') AS varies, NULL A
        e.split_digest, e.count, e.exact_count, e.exact_accuracy, wilson_low(e.exact_count, e.count) AS exact_low,
        wilson_high(e.exact_count, e.count) AS exact_high, e.cell_accuracy, e.q_halt_accuracy,
        list_sum(e.halting_by_depth) / nullif(e.count, 0) AS halted_share, NULL AS mean_halting_steps,
-       e.supervision_steps, e.step AS total_steps, r.training_flops, r.train_seconds, e.optimal_share
+       e.supervision_steps, e.step AS total_steps, r.training_flops,
+       coalesce(r.train_seconds, (SELECT max(seconds) FROM train_metrics AS m WHERE m.run = r.run)) AS train_seconds,
+       e.optimal_share
 FROM runs AS r
 JOIN evals AS e ON e.run = r.run
 WHERE list_contains(?, r.run) AND e.weights = 'ema' AND e.split = 'test' AND e.row_limit = 0 AND e.as_published

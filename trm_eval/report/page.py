@@ -143,8 +143,17 @@ def _about(groups: Sequence[Group], setting: Setting | None) -> Text:
         "Curves are log-linear or a power law with a ceiling, chosen by AICc; their 95% bands are of curves that "
         "are fitted to drawn runs. "
         f"Verdicts hold what the guides claim against these runs{smaller}. "
-        f"Training took {sum(member.train_seconds or 0.0 for member in runs.values()) / 3600:.1f} h in all."
+        f"{training_time([member.train_seconds for member in runs.values()])}"
     )
+
+
+def training_time(seconds: Sequence[float | None]) -> str:
+    """Return a sentence about the training time of runs (seconds; None if unknown)."""
+    known = [each for each in seconds if each is not None]
+    if not known:
+        return "How long training took is unknown."
+    some = "" if len(known) == len(seconds) else f" (known for {len(known)} of {len(seconds)} runs)"
+    return f"Training took {sum(known) / 3600:.1f} h in all{some}."
 
 
 def _overview(groups: Sequence[Group]) -> Table:

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 from trm_train.errors import ConfigError
+from trm_train.targets.catalog import USABLE_ON_GPUS
 
 TPU_DEVICES = Path("/dev")
 
@@ -15,11 +16,21 @@ TPU_DEVICES = Path("/dev")
 def shares(jobs: int) -> list[dict[str, str]]:
     """Return the environment variables of each of several parallel runs.
 
-    With accelerators, the runs see disjoint sets of them. Otherwise they get disjoint sets of cores, in `TRM_CORES`.
+    With accelerators, the runs see disjoint sets of them. Runs that outnumber the GPUs share them: each run gets an
+    equal part of the memory of one GPU. Without accelerators, runs get disjoint sets of cores, in `TRM_CORES`.
+
+    Raises:
+        ConfigError: More runs than TPU chips or cores.
     """
     if jobs == 1:
         return [{}]
     gpus, chips = _gpus(), _tpu_chips()
+    if gpus and jobs > len(gpus):
+        memory = f"{USABLE_ON_GPUS / -(-jobs // len(gpus)):.3f}"
+        return [
+            {"CUDA_VISIBLE_DEVICES": gpus[job % len(gpus)], "XLA_PYTHON_CLIENT_MEM_FRACTION": memory}
+            for job in range(jobs)
+        ]
     if gpus:
         return [{"CUDA_VISIBLE_DEVICES": ",".join(part)} for part in _divided(gpus, jobs, "GPUs")]
     if chips:

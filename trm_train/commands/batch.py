@@ -70,7 +70,7 @@ class Batch:
     seeds: Annotated[str, arg(metavar="SEED,...")] = "0"
     """Seeds of every experiment."""
     jobs: int = 1
-    """Parallel runs, on disjoint accelerators or, without any, on disjoint cores."""
+    """Parallel runs, each on its own accelerators, on its part of a GPU's memory or, without any, on its own cores."""
     continue_on_failure: bool = False
     """Start further runs after a failure; the exit code is still 1."""
     dry_run: bool = False

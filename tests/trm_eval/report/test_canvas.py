@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import itertools
 
-from trm_eval.report.canvas import COLOURS, MARKERS, look
+import matplotlib.figure
+
+from trm_eval.report.canvas import COLOURS, MARKERS, look, looks
+from trm_eval.report.figures import paint_depths, paint_shares
+from trm_eval.report.page import training_time
 
 
 def test_curves_of_one_colour_have_other_markers_and_neighbours_other_colours() -> None:
@@ -13,3 +17,30 @@ def test_curves_of_one_colour_have_other_markers_and_neighbours_other_colours() 
     assert all(one[0] != other[0] for one, other in itertools.pairwise(pairs))
     assert pairs[0][1] == "o"
     assert pairs[len(COLOURS)][1] == "s", "a hexagon looks like a circle"
+
+
+def test_seeds_of_an_experiment_share_colour_and_legend_entry() -> None:
+    styles = looks(["rule", "moved", "rule"])
+    assert [style["color"] for style in styles] == [COLOURS[0], COLOURS[1], COLOURS[0]]
+    assert [style["label"] for style in styles] == ["rule", "moved", "_"]
+    assert styles[0]["linewidth"] < styles[1]["linewidth"]
+    axis = matplotlib.figure.Figure().subplots()
+    rows = [{"depth": 1, "exact_low": 0.1, "exact_accuracy": 0.2, "exact_high": 0.3}]
+    paint_depths(axis, [("rule", rows), ("rule", rows), ("moved", rows)])
+    assert axis.get_legend_handles_labels()[1] == ["rule", "moved"]
+
+
+def test_accuracies_of_one_name_are_in_one_line() -> None:
+    axis = matplotlib.figure.Figure().subplots()
+    paint_shares(axis, [("rule", 0.5, 0.4, 0.6), ("rule", 0.6, 0.5, 0.7), ("moved", 0.1, 0.0, 0.2)])
+    assert [label.get_text() for label in axis.get_yticklabels()] == ["rule", "moved"]
+    x, y = axis.containers[0].lines[0].get_data()
+    assert list(x) == [50, 60, 10]
+    assert y[0] > 1 > y[1] > 0.5
+    assert y[2] == 0
+
+
+def test_unknown_training_time_is_not_zero() -> None:
+    assert "unknown" in training_time([None, None])
+    assert "2.0 h" in training_time([3600.0, 3600.0])
+    assert "1 of 2" in training_time([3600.0, None])

@@ -106,10 +106,12 @@ def test_jobs_share_accelerators(machine: Path, monkeypatch: pytest.MonkeyPatch)
         (machine / f"accel{chip}").touch()
     two = {"TPU_CHIPS_PER_PROCESS_BOUNDS": "1,2,1", "TPU_PROCESS_BOUNDS": "1,1,1"}
     assert shares(2) == [{"TPU_VISIBLE_CHIPS": "0,1", **two}, {"TPU_VISIBLE_CHIPS": "2,3", **two}]
+    with pytest.raises(ConfigError, match="--jobs 5: got 5 runs for 4 TPU chips"):
+        shares(5)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     assert shares(2) == [{"CUDA_VISIBLE_DEVICES": "3"}, {"CUDA_VISIBLE_DEVICES": "5"}]
-    with pytest.raises(ConfigError, match="--jobs 3: got 3 runs for 2 GPUs"):
-        shares(3)
+    memory = {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.460"}  # two of the three are on one GPU
+    assert shares(3) == [{"CUDA_VISIBLE_DEVICES": gpu, **memory} for gpu in ("3", "5", "3")]
 
 
 def test_options_stand_before_and_after_patterns_and_those_of_the_configuration_anywhere(
