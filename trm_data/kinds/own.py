@@ -26,7 +26,7 @@ from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
 from trm_data.sources.base import Sources
 from trm_data.specs import DatasetSpec, OwnOptions, Split
-from trm_data.symmetry.base import Augmenter, Made, keyed_elements
+from trm_data.symmetry.base import Augmenter, Indices, Made, Tokens, keyed_elements
 
 GENERATE_OWN = 1 << 32
 """Purpose of the random draws in generators of other packages, far above the values of `seeds.draws.Purpose`."""
@@ -195,14 +195,7 @@ class _OwnAugmenter:
     def __init__(self, kind: OwnKind, spec: DatasetSpec, groups: Groups) -> None:
         self._kind, self._spec, self._groups = kind, spec, groups
 
-    def fill(
-        self,
-        groups: NDArray[np.int64],
-        ks: NDArray[np.int64],
-        examples: NDArray[np.int64],
-        inputs: NDArray[np.uint8],
-        labels: NDArray[np.uint8],
-    ) -> Made:
+    def fill(self, groups: Indices, ks: Indices, examples: Indices, inputs: Tokens, labels: Tokens) -> Made:
         """Write one row for each slot: the kind's `image` of its group under its symmetry."""
         elements = self._kind.elements(self._spec, self._groups, groups, ks)
         options = _options(self._spec)

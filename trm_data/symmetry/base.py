@@ -9,7 +9,7 @@ dataset.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,17 +32,16 @@ class Made:
     offsets: NDArray[np.uint8] | None = None
 
 
+Indices: TypeAlias = NDArray[np.int64]
+"""A number for each row, [N]."""
+Tokens: TypeAlias = NDArray[np.uint8]
+"""Tokens of each row, [N, S]."""
+
+
 class Augmenter(Protocol):
     """Makes rows of one split from its base puzzles, in any order. Pure and thread-safe."""
 
-    def fill(
-        self,
-        groups: NDArray[np.int64],
-        ks: NDArray[np.int64],
-        examples: NDArray[np.int64],
-        inputs: NDArray[np.uint8],
-        labels: NDArray[np.uint8],
-    ) -> Made:
+    def fill(self, groups: Indices, ks: Indices, examples: Indices, inputs: Tokens, labels: Tokens) -> Made:
         """Write the rows `examples` of the `ks`-th augmentations of `groups` into `inputs` and `labels`.
 
         Args:
@@ -69,14 +68,7 @@ class Unchanged:
     ) -> None:
         self._inputs, self._labels, self._first = inputs, labels, first_examples
 
-    def fill(
-        self,
-        groups: NDArray[np.int64],
-        ks: NDArray[np.int64],
-        examples: NDArray[np.int64],
-        inputs: NDArray[np.uint8],
-        labels: NDArray[np.uint8],
-    ) -> Made:
+    def fill(self, groups: Indices, ks: Indices, examples: Indices, inputs: Tokens, labels: Tokens) -> Made:
         """Write one row for each slot: its example, unchanged; every k is 0."""
         rows = self._first[groups] + examples
         np.take(self._inputs, rows, axis=0, out=inputs)

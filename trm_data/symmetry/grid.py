@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.kernel import kernel
-from trm_data.symmetry.base import Made, keyed_elements
+from trm_data.symmetry.base import Indices, Made, Tokens, keyed_elements
 from trm_data.symmetry.dihedral import DIHEDRAL_COUNT, Dihedral, source_cells
 
 
@@ -61,14 +61,7 @@ class GridAugmenter:
         for dihedral in grid_dihedrals(rows, columns):
             self._cells[dihedral] = source_cells(dihedral, rows, columns)
 
-    def fill(
-        self,
-        groups: NDArray[np.int64],
-        ks: NDArray[np.int64],
-        examples: NDArray[np.int64],
-        inputs: NDArray[np.uint8],
-        labels: NDArray[np.uint8],
-    ) -> Made:
+    def fill(self, groups: Indices, ks: Indices, examples: Indices, inputs: Tokens, labels: Tokens) -> Made:
         """Write one row for each slot: its group under the symmetry of its k."""
         elements = grid_elements(self._seed, self._keys, groups, ks, *self._shape)
         _fill(self._inputs, self._labels, self._cells, groups, elements, inputs, labels)

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from trm_data.kinds.arc.encode import ARC_CELLS, ARC_SIDE, COLOURS, Pair, encode_pairs
 from trm_data.seeds.draws import FEISTEL_ROUNDS, Purpose, check_word, feistel, feistel_keys
-from trm_data.symmetry.base import Made
+from trm_data.symmetry.base import Indices, Made, Tokens
 from trm_data.symmetry.dihedral import DIHEDRAL_COUNT, Dihedral
 
 NUM_SYMMETRIES = DIHEDRAL_COUNT * math.factorial(COLOURS - 1)
@@ -240,14 +240,7 @@ class ArcAugmenter:
         for g, key in enumerate(puzzle_keys.tolist()):
             self._round_keys[g] = feistel_keys(seed, Purpose.AUGMENT, key)
 
-    def fill(
-        self,
-        groups: NDArray[np.int64],
-        ks: NDArray[np.int64],
-        examples: NDArray[np.int64],
-        inputs: NDArray[np.uint8],
-        labels: NDArray[np.uint8],
-    ) -> Made:
+    def fill(self, groups: Indices, ks: Indices, examples: Indices, inputs: Tokens, labels: Tokens) -> Made:
         """Write one row for each slot: example `examples[n]` of group `groups[n]` in its augmentation `ks[n]`.
 
         Args:

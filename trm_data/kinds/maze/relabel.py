@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from trm_data.encode.vocab import MAZE_PATH
 from trm_data.kinds.maze.solve import label_mazes
-from trm_data.symmetry.base import Augmenter, Made
+from trm_data.symmetry.base import Augmenter, Indices, Made, Tokens
 from trm_data.symmetry.dihedral import DIHEDRAL_COUNT
 
 CHUNK_IMAGES = 8192
@@ -31,14 +31,7 @@ class Relabelled:
     def __init__(self, moved: Augmenter, rows: int, columns: int) -> None:
         self._moved, self._shape = moved, (rows, columns)
 
-    def fill(
-        self,
-        groups: NDArray[np.int64],
-        ks: NDArray[np.int64],
-        examples: NDArray[np.int64],
-        inputs: NDArray[np.uint8],
-        labels: NDArray[np.uint8],
-    ) -> Made:
+    def fill(self, groups: Indices, ks: Indices, examples: Indices, inputs: Tokens, labels: Tokens) -> Made:
         """Write one row for each slot."""
         made = self._moved.fill(groups, ks, examples, inputs, labels)
         labels[:] = label_mazes(inputs, *self._shape).labels
@@ -77,14 +70,7 @@ class RelabelledOnce:
             made = relabelled.fill(groups[part], ks[part], np.zeros_like(ks[part]), images[0], images[1])
             self._paths[groups[part], made.elements] = np.packbits(images[1] == MAZE_PATH, axis=1)
 
-    def fill(
-        self,
-        groups: NDArray[np.int64],
-        ks: NDArray[np.int64],
-        examples: NDArray[np.int64],
-        inputs: NDArray[np.uint8],
-        labels: NDArray[np.uint8],
-    ) -> Made:
+    def fill(self, groups: Indices, ks: Indices, examples: Indices, inputs: Tokens, labels: Tokens) -> Made:
         """Write one row for each slot."""
         made = self._moved.fill(groups, ks, examples, inputs, labels)
         path = np.unpackbits(self._paths[groups, made.elements], axis=1, count=self._cells)

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from trm_data.seeds.draws import Purpose, feistel, feistel_keys, mix_word
-from trm_data.symmetry.base import Made
+from trm_data.symmetry.base import Indices, Made, Tokens
 
 _MAX_INDICES = 1 << 62
 _LARGEST_TABLE = 1 << 17
@@ -242,14 +242,7 @@ class SudokuAugmenter:
         self._radices = np.array(radices(box_rows, box_columns), np.int64)
         self._tables = _line_tables(box_rows, box_columns)
 
-    def fill(
-        self,
-        groups: NDArray[np.int64],
-        ks: NDArray[np.int64],
-        examples: NDArray[np.int64],
-        inputs: NDArray[np.uint8],
-        labels: NDArray[np.uint8],
-    ) -> Made:
+    def fill(self, groups: Indices, ks: Indices, examples: Indices, inputs: Tokens, labels: Tokens) -> Made:
         """Write one row for each slot: its group under the symmetry of its k."""
         from trm_data.kinds.sudoku import symmetry_kernels as sudoku_kernels
 
