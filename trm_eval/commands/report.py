@@ -54,6 +54,7 @@ class Report:
 
     def run(self) -> int:
         """Write the report and print its path."""
+        from trm_eval.report.ask import without_root
         from trm_eval.report.page import further_blocks, study_page
         from trm_eval.report.write import write_report
         from trm_eval.tables.files import skipping_damaged
@@ -63,7 +64,8 @@ class Report:
             groups, problems, setting = self._gather(layout)
             runs = sorted({member.run for group in groups for member in group.members})
             further = further_blocks(layout, groups, setting, problems)
-            page = study_page(groups, setting, self._as_typed(), _versions(layout, runs), problems, further)
+            left_out = [without_root(layout, problem) for problem in problems]
+            page = study_page(groups, setting, self._as_typed(), _versions(layout, runs), left_out, further)
         paths = write_report(page, Path(self.out).expanduser(), png=not self.no_png)
         said = f"{paths[0]}: {len(runs)} runs in {len(groups)} groups, {len(paths) - 1} files beside it"
         emit({"runs": runs, "files": paths}, said, as_json=self.json)

@@ -54,6 +54,11 @@ def ask(
     return Asked(query, [dict(zip(found.columns, row, strict=True)) for row in found.rows])
 
 
+def without_root(layout: Layout, message: object) -> str:
+    """Return a message without the path of the root: a report is shared, the machine's folders are not."""
+    return str(message).replace(layout.place, "ROOT")
+
+
 def filled(sql: str, values: Sequence[object]) -> str:
     """Replace each `?` of a statement by a literal; the statement may have no other question marks."""
     parts = sql.split("?")

@@ -8,7 +8,7 @@ from trm_data.errors import DataError
 from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError
 from trm_eval.predict import steps_of
-from trm_eval.report.ask import filled
+from trm_eval.report.ask import filled, without_root
 from trm_eval.report.blocks import Animation, Block, Drawings, Heading, Query, Text
 from trm_eval.report.group import Group, Member
 from trm_eval.show import ANSWERED_SQL, Answered, Which, answered_puzzles
@@ -53,7 +53,7 @@ def _of_run(layout: Layout, member: Member, name: str, place: str) -> list[Block
             for which, count in SHOWN.items()
         }
     except (DataError, EvalError) as error:
-        return [Text(f"No puzzles of `{member.run}` are drawn: {error}")]
+        return [Text(f"No puzzles of `{member.run}` are drawn: {without_root(layout, error)}")]
     blocks: list[Block] = [said]
     for which, answered in found.items():
         blocks += [_drawn(puzzle, f"{name}-{which}-{puzzle.row}") for puzzle in answered]
@@ -96,7 +96,7 @@ def _animated(layout: Layout, member: Member, name: str) -> list[Block]:
         )
         solution = solver.solve(puzzle.tokens, identifier=puzzle.identifier)
     except (DataError, EvalError, TrainError) as error:
-        return [Text(f"No solution is shown step by step: {error}")]
+        return [Text(f"No solution is shown step by step: {without_root(layout, error)}")]
     answers = solution.answers[:, -1]
     frames = [
         (title, puzzle.draw(tokens, answers[step - 1] if step else None))

@@ -58,11 +58,13 @@ def judge(group: Group) -> list[Judged]:
     return [_judge(claim, group) for claim in group.claims]
 
 
-def outcome_of(judged: Sequence[Judged]) -> Outcome:
+def outcome_of(judged: Sequence[Judged]) -> Outcome | Literal["partly as expected"]:
     """Return the verdict over all claims; one failed claim is enough."""
     outcomes = {each.outcome for each in judged}
     if "not as expected" in outcomes:
         return "not as expected"
+    if outcomes == {"as expected", "cannot be told"}:
+        return "partly as expected"
     return "as expected" if outcomes == {"as expected"} else "cannot be told"
 
 
@@ -73,7 +75,7 @@ def verdict(judged: Sequence[Judged]) -> str:
     outcome = outcome_of(judged)
     by = {each: [str(one.claim) for one in judged if one.outcome == each] for each in get_args(Outcome)}
     if len(judged) == 1:
-        reasons = [_ALONE[outcome]]
+        reasons = [_ALONE[judged[0].outcome]]
     else:
         reasons = [f"{len(by['as expected'])} of {len(judged)} claims hold"]
         if wrong := by["not as expected"]:
@@ -85,7 +87,7 @@ def verdict(judged: Sequence[Judged]) -> str:
     lucky = (
         " Of one seed: chance in training is not ruled out." if any(each.one_seed for each in judged) else ""
     )
-    rests = [each for each in judged if each.failed and each.outcome == outcome]
+    rests = [each for each in judged if each.failed and each.outcome == outcome.removeprefix("partly ")]
     by_failure = (
         f" {len(rests)} of these rest{'s' * (len(rests) == 1)} on a run that solves no puzzle."
         if rests

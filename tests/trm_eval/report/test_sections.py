@@ -137,6 +137,7 @@ def test_what_cannot_be_drawn_is_said(evaluated: Evaluated, group: Group, tmp_pa
     (said,) = puzzle_blocks(home, [group])[1:]
     assert isinstance(said, Text)
     assert said.text.startswith(f"No puzzles of `{evaluated.record.run}` are drawn: no dataset 'small'")
+    assert str(tmp_path) not in said.text
     shutil.copytree(evaluated.layout.place, tmp_path / "bare", symlinks=True)
     for weights in (tmp_path / "bare").glob("runs/**/checkpoints"):
         shutil.rmtree(weights)
@@ -145,6 +146,7 @@ def test_what_cannot_be_drawn_is_said(evaluated: Evaluated, group: Group, tmp_pa
     assert isinstance(blocks[-1], Text)
     assert "No solution is shown step by step: " in blocks[-1].text
     assert "has no checkpoint yet" in blocks[-1].text
+    assert str(tmp_path) not in blocks[-1].text
 
 
 def test_where_the_numbers_come_from(evaluated: Evaluated, group: Group, tmp_path: Path) -> None:

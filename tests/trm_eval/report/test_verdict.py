@@ -170,7 +170,9 @@ def test_one_claim_that_does_not_hold_decides() -> None:
         "not as expected: 1 of 3 claims hold, contradicted is that b solves more than a, 1 cannot be told from these "
         f"runs.{luck}"
     )
-    assert of(good, open_) == f"cannot be told: 1 of 2 claims hold, 1 cannot be told from these runs.{luck}"
+    assert (
+        of(good, open_) == f"partly as expected: 1 of 2 claims hold, 1 cannot be told from these runs.{luck}"
+    )
     assert verdict([]).startswith("cannot be told: the guide claims nothing")
     seeds = [
         a_member(name, 500 + 100 * (name == "b") + 7 * seed * seed, seed)
