@@ -264,8 +264,8 @@ identifiers.
 Every figure here is a compiler estimate. Memory is what the compiled training step needs on one device. The time of a
 step on a TPU is the sum of the compiler's estimated cycles, over all loops, divided by the clock. Splash attention has
 no estimate: rows with `+ attention` leave its time out. GPU compilers give no time. Three of
-the recipes were also compiled on an H100 and run there: `trm_sudoku_mlp` held 30.4 GB, `trm_maze` 69.4 GB and `trm_arc1`
-71.2 GB. That is between 3% less and 17% more than here ([performance.md](performance.md)).
+the recipes were also compiled on an H100 and run there: `trm_sudoku_mlp` held 30.4 GB, `trm_maze` 69.4 GB and
+`trm_arc1` 71.2 GB. That is between 3% less and 17% more than here ([performance.md](performance.md)).
 
 Compilation cannot show: the input pipeline on 8 hosts, the speed of the real interconnect, numerics on the device, and
 the real time of a step.
