@@ -14,7 +14,7 @@ from trm_data.closest import closest
 from trm_data.command import Json, Root, SkipDamaged, emit, say_what_is_left_out
 from trm_data.storage.root import Layout, root_to_read
 from trm_eval.errors import EvalError
-from trm_train.commands.common import DataOption, Patterns, ScaleOption
+from trm_train.commands.common import DataOption, Patterns, ScaleOption, counted
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import load_experiments, select_experiments
 from trm_train.experiments.setting import SETTINGS, Setting, parse_setting
@@ -67,7 +67,8 @@ class Report:
             left_out = [without_root(layout, problem) for problem in problems]
             page = study_page(groups, setting, self._as_typed(), _versions(layout, runs), left_out, further)
         paths = write_report(page, Path(self.out).expanduser(), png=not self.no_png)
-        said = f"{paths[0]}: {len(runs)} runs in {len(groups)} groups, {len(paths) - 1} files beside it"
+        said = f"{paths[0]}: {counted(len(runs), 'run')} in {counted(len(groups), 'group')}"
+        said += f", {counted(len(paths) - 1, 'file')} beside it"
         emit({"runs": runs, "files": paths}, said, as_json=self.json)
         return say_what_is_left_out("trm-eval", problems, skip=self.skip_damaged)
 
@@ -80,12 +81,13 @@ class Report:
             setting = self._setting()
             return *gather(layout, select_experiments(self.patterns, setting), setting), setting
         except (ConfigError, EvalError) as error:
+            runs: list[str] = []
             try:
                 runs = runs_named(layout, self.patterns, parse_setting(self.scale, self.data))
                 return *gather_runs(layout, runs), None
             except EvalError as of_runs:
-                experiments = isinstance(error, EvalError) or self._are_experiments()
-                raise (error if experiments else of_runs) from None
+                of_study = isinstance(error, EvalError) or (not runs and self._are_experiments())
+                raise (error if of_study else of_runs) from None
 
     def _are_experiments(self) -> bool:
         """Return whether the patterns match experiments at any setting, exactly or nearly."""

@@ -24,24 +24,41 @@ GUIDE = Guide(
 NAMES_SQL = "SELECT DISTINCT run, experiment, scale, data FROM runs ORDER BY run"
 
 NAMED_SQL = """\
-SELECT r.experiment, NULL AS alias_of, coalesce(r.differs, '') AS varies, NULL AS value, r.run, r.seed, e.evaluation,
-       e.split_digest, e.count, e.exact_count, e.exact_accuracy, wilson_low(e.exact_count, e.count) AS exact_low,
-       wilson_high(e.exact_count, e.count) AS exact_high, e.cell_accuracy, e.q_halt_accuracy,
-       list_sum(e.halting_by_depth) / nullif(e.count, 0) AS halted_share, NULL AS mean_halting_steps,
-       e.supervision_steps, e.step AS total_steps, r.training_flops,
-       coalesce(r.train_seconds, (SELECT max(seconds) FROM train_metrics AS m WHERE m.run = r.run)) AS train_seconds,
-       e.optimal_share
-FROM runs AS r
-JOIN evals AS e ON e.run = r.run
-WHERE list_contains(?, r.run) AND e.weights = 'ema' AND e.split = 'test' AND e.row_limit = 0 AND e.as_published
-    AND list_contains(string_split(r.dataset, '+'), e.dataset) AND e.count > 0
-QUALIFY row_number() OVER (
-    PARTITION BY r.run, e.dataset
-    ORDER BY e.step DESC,
-        coalesce(e.supervision_steps = CAST(json_extract(r.config, '$.model.halt_max_steps') AS INTEGER), false) DESC,
-        e.created_at DESC
-) = 1
-ORDER BY r.experiment, r.run"""
+WITH tests AS (
+    SELECT
+        e.*,
+        r.seed,
+        r.training_flops,
+        r.train_seconds,
+        coalesce(r.differs, '') AS varies,
+        regexp_replace(r.run, '-s[0-9]+$', '') AS configuration
+    FROM runs AS r
+    JOIN evals AS e ON e.run = r.run
+    WHERE list_contains(?, r.run) AND e.weights = 'ema' AND e.split = 'test' AND e.row_limit = 0 AND e.as_published
+        AND list_contains(string_split(r.dataset, '+'), e.dataset) AND e.count > 0
+    QUALIFY row_number() OVER (
+        PARTITION BY r.run, e.dataset
+        ORDER BY e.step DESC,
+            coalesce(e.supervision_steps = CAST(json_extract(r.config, '$.model.halt_max_steps') AS INTEGER), false) DESC,
+            e.created_at DESC
+    ) = 1
+)
+SELECT
+    -- Runs of one experiment with other options, and tests on several datasets, have their own names.
+    if(count(DISTINCT configuration) OVER (PARTITION BY experiment) > 1, configuration, experiment)
+        || if(count(*) OVER (PARTITION BY run) > 1, ', ' || dataset, '') AS experiment,
+    NULL AS alias_of, varies, NULL AS value, run, seed, evaluation, split_digest, count, exact_count, exact_accuracy,
+    wilson_low(exact_count, count) AS exact_low, wilson_high(exact_count, count) AS exact_high, cell_accuracy,
+    q_halt_accuracy, list_sum(halting_by_depth) / nullif(count, 0) AS halted_share,
+    (
+        list_sum(list_transform(halting_by_depth, lambda puzzles, i: puzzles * i))
+        + supervision_steps * (count - list_sum(halting_by_depth))
+    ) / nullif(count, 0) AS mean_halting_steps,
+    supervision_steps, step AS total_steps, training_flops,
+    coalesce(train_seconds, (SELECT max(seconds) FROM train_metrics AS m WHERE m.run = tests.run)) AS train_seconds,
+    optimal_share
+FROM tests
+ORDER BY experiment, run"""
 
 
 def runs_named(layout: Layout, patterns: Sequence[str], setting: Setting | None = None) -> list[str]:
@@ -56,6 +73,7 @@ def runs_named(layout: Layout, patterns: Sequence[str], setting: Setting | None 
         EvalError: A pattern matches nothing.
     """
     rows = rows_of(layout, NAMES_SQL, [], [])
+    known = list(dict.fromkeys(name for run, experiment, *_ in rows for name in (run, experiment)))
     found: list[str] = []
     for pattern in patterns:
         fitting = [
@@ -68,7 +86,6 @@ def runs_named(layout: Layout, patterns: Sequence[str], setting: Setting | None 
             )
         ]
         if not fitting:
-            known = [run for run, *_ in rows]
             raise EvalError(no_such(f"no run or experiment {pattern!r}", pattern, known, "trm-train status"))
         found += fitting
     return list(dict.fromkeys(found))

@@ -25,6 +25,7 @@ from trm_eval.identity import EvalRequest
 from trm_eval.report import study
 from trm_eval.report.blocks import Bullets, Heading, Page, Query, Table, Text
 from trm_eval.report.group import Group, Member
+from trm_eval.report.named_runs import gather_runs, runs_named
 from trm_eval.report.page import findings, study_page
 from trm_eval.report.study import gather
 from trm_eval.report.write import write_report
@@ -376,6 +377,27 @@ def test_an_extended_run_keeps_its_place_in_the_study(layout: Layout, tmp_path: 
         train(item, item.make(), extended, console, tracking="none", extend=14)
     (member,) = gather(extended, select_experiments(["baseline_of_test"], SETTING), SETTING)[0][0].members
     assert member.total_steps == 12
+
+
+@pytest.mark.integration
+def test_a_run_and_its_variant_are_reported_together(layout: Layout, tmp_path: Path) -> None:
+    root = resolve_root(tmp_path)
+    shutil.copytree(layout.place, tmp_path, dirs_exist_ok=True, symlinks=True)
+    item = find_run_of("baseline_of_test", SETTING)
+    config = item.make()
+    config = dataclasses.replace(config, optim=dataclasses.replace(config.optim, lr=2e-3))
+    with RunConsole(config, quiet=True) as console:
+        evaluate_run(root, train(item, config, root, console, tracking="none").folder, EvalRequest())
+    (own,) = gather(root, select_experiments(["baseline_of_test"], SETTING), SETTING)[0][0].members
+    (variant,) = set(runs_named(root, ["baseline_of_test"])) - {own.run}
+    with pytest.raises(SystemExit, match="0"):
+        main(["report", own.run, variant, "--root", root.place, "--out", str(tmp_path / "r.md"), "--no-png"])
+    (group,), _ = gather_runs(root, [own.run, variant])
+    assert group.labels().keys() == {own.run.removesuffix("-s0"), variant.removesuffix("-s0")}
+    assert {member.run: member.varies for member in group.members}[variant] == "optim.lr=0.002"
+    assert {member.mean_halting_steps for member in group.members if member.run == own.run} == {
+        own.mean_halting_steps
+    }
 
 
 def a_member(experiment: str, value: float, seed: int, *, alias_of: str | None = None) -> Member:
