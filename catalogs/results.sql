@@ -172,7 +172,7 @@ QUALIFY row_number() OVER (
 ) = 1;
 
 -- 95% interval of a share (Wilson 1927); NULL without rows.
-CREATE MACRO wilson_low(k, n) AS CASE WHEN n > 0 AND k >= 0 THEN greatest(
+CREATE MACRO wilson_low(k, n) AS CASE WHEN n > 0 AND k = 0 THEN 0.0 WHEN n > 0 AND k > 0 THEN greatest(
     (k / n + 1.920729440648 / n - 1.959964 * sqrt(k / n * (1 - k / n) / n + 0.960364720324 / n / n)) / (1 + 3.841458881296 / n), 0
 ) END;
 CREATE MACRO wilson_high(k, n) AS CASE WHEN n > 0 AND k >= 0 THEN least(

@@ -16,6 +16,7 @@ import yaml
 import trm_data
 import trm_eval
 from tests.conftest import PROJECT
+from tests.documents.test_commands import tracked_files
 from tests.trm_eval.report.test_browser import BROWSER, NO_BROWSER
 
 MKDOCS = Path(sys.executable).with_name("mkdocs")
@@ -42,6 +43,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def text_of(page: Path) -> str:
     return unescape(re.sub(r"<[^>]+>", "", page.read_text("utf-8")))
+
+
+@pytest.mark.parametrize("page", [page for page in tracked_files() if page.endswith(".md")])
+def test_rows_of_tables_are_whole(page: str) -> None:
+    """A line break inside a row ends the table there."""
+    prose = re.sub(r"^```.*?^```", "", (PROJECT / page).read_text("utf-8"), flags=re.DOTALL | re.MULTILINE)
+    assert [line for line in prose.splitlines() if re.match(r"\|[^{]*[^|]$", line)] == []
 
 
 def test_it_has_every_public_name_command_and_table(site: Path) -> None:

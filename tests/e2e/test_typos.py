@@ -59,7 +59,7 @@ BORDERS = re.compile(r"[\s\u2500-\u257f]+")
 @pytest.mark.parametrize(
     ("program", "typed", "said"),
     [
-        (data, "bild", "bild Available subcommands: build, list"),
+        (data, "bild maze", "no command 'bild'; did you mean 'build'? (commands: build, list,"),
         (data, "build sudoku --sise 5", "--sise, 5 Perhaps you meant: --size"),
         (data, "describe small --roof x", "Unrecognized options: --roof, x"),
         (data, "list small", "Unrecognized options: small"),
@@ -76,12 +76,13 @@ BORDERS = re.compile(r"[\s\u2500-\u257f]+")
         (train, "run quickstart --steps 9", "--total-steps"),
         (train, "run quickstart --epochs 9", "Unrecognized options: --epochs, 9"),
         (train, "run quickstart --tracking on", "Expected one of ('wandb', 'none')"),
-        (train, "rum quickstart", "rum, quickstart Available subcommands: run, list"),
+        (train, "rum quickstart", "no command 'rum'; did you mean 'run'? (commands: run, list,"),
         (train, "run quickstart --model.hiden-size 5", "Perhaps you meant: --model.hidden-size"),
         (train, "batch quickstart --model.hiden-size 5 --dry-run", "Perhaps you meant: --model.hidden-size"),
         (train, "batch quickstart --dryrun", "--dryrun Perhaps you meant: --dry-run"),
         (train, "launch quickstart --hosts a", "invalid choice 'quickstart'"),
-        (evaluate, "sqll", "sqll Available subcommands: run, sql"),
+        (evaluate, "sqll", "no command 'sqll'; did you mean 'sql'? (commands: run, sql,"),
+        (evaluate, "xyzzy", "no command 'xyzzy' (commands: run, sql,"),
         (evaluate, "sql @evals --formt=csv", "Unrecognized options: --formt=csv"),
     ],
 )  # fmt: skip

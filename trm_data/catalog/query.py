@@ -54,6 +54,10 @@ READING = frozenset((
 """Operators and table functions that only read."""
 
 
+PLAN = "EXPLAIN (FORMAT json) "
+"""Put before a query, gives its plan without running it."""
+
+
 def reading_statement(
     connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()
 ) -> duckdb.Statement:
@@ -70,10 +74,19 @@ def reading_statement(
     _check_kind(statement)
     _check_functions(connection, statement.query)
     connection.begin()
-    (row,) = connection.execute(f"EXPLAIN (FORMAT json) {statement.query}", list(parameters)).fetchall()
+    (row,) = connection.execute(f"{PLAN}{statement.query}", list(parameters)).fetchall()
     if others := sorted(operators_of(row[1]) - READING):
         raise QueryError(f"queries only read: {', '.join(others)} is refused (expected {QUERIES})")
     return _one(connection, f"{explain} {statement.query}") if explain else statement
+
+
+def _as_typed(message: str) -> str:
+    """Return a message of DuckDB about the query as the user typed it, not about the plan that was asked for first."""
+    before, found, after = message.partition(f"LINE 1: {PLAN}")
+    if not found:
+        return message
+    line, _, caret = after.partition("\n")
+    return f"{before}LINE 1: {line}\n{caret.removeprefix(' ' * len(PLAN))}"
 
 
 def operators_of(plan: str) -> set[str]:
@@ -255,7 +268,7 @@ def run_locked(
             result = connection.execute(statement, list(parameters))
             return QueryResult([column[0] for column in result.description or []], result.fetchall())
     except duckdb.Error as error:
-        raise QueryError(str(error)) from error
+        raise QueryError(_as_typed(str(error))) from error
 
 
 def _first_rows(found: duckdb.DuckDBPyRelation, most: int) -> pa.Table:
@@ -283,7 +296,7 @@ def frame_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> polars.Data
         if twice := sorted({name for name in table.column_names if table.column_names.count(name) > 1}):
             raise QueryError(f"two columns have the name {twice[0]!r}; rename one with AS")
     except duckdb.Error as error:
-        raise QueryError(str(error)) from error
+        raise QueryError(_as_typed(str(error))) from error
     frame = polars.from_arrow(table)
     assert isinstance(frame, polars.DataFrame)
     return frame

@@ -21,6 +21,7 @@ import tyro
 from typing_extensions import override
 from tyro.conf import arg, subcommand
 
+from trm_data.closest import no_such
 from trm_data.command.signals import hear_signals, resend_dropped_signals
 from trm_data.errors import OF_SPACE, Note
 
@@ -135,6 +136,11 @@ def parse_command(
         arguments: What the user typed after the program's name.
         rest: Return unknown arguments as well, in order.
     """
+    names = [case.__metadata__[0].name for case in get_args(commands)]
+    if arguments and not arguments[0].startswith("-") and arguments[0] not in names:
+        said = no_such(f"no command {arguments[0]!r}", arguments[0], names, f"commands: {', '.join(names)}")
+        print(f"{program}: {said}", file=sys.stderr)
+        sys.exit(Exit.ERROR)
     if listed := list(arguments) in (["-h"], ["--help"]):
         description = f"{description} `{program} COMMAND --help` shows options and examples."
     with help_fits_terminal():

@@ -238,14 +238,6 @@ def _shuffled(
 
 
 @kernel
-def _feistel_many(
-    keys: NDArray[np.uint64], indices: NDArray[np.int64], size: np.uint64, out: NDArray[np.int64]
-) -> None:
-    for i in range(indices.shape[0]):
-        out[i] = np.int64(feistel(keys, np.uint64(indices[i]), size))
-
-
-@kernel
 def _feistel_keys(
     seed: np.uint64, purpose: np.uint64, names: NDArray[np.int64], out: NDArray[np.uint64]
 ) -> None:
@@ -304,15 +296,4 @@ def feistel_keys(seed: int, purpose: int, names: NDArray[np.int64]) -> NDArray[n
         raise ValueError(f"names: got {names.min()}; expected 0 and above")
     out = np.empty((len(names), FEISTEL_ROUNDS), np.uint64)
     _feistel_keys(np.uint64(check_word("seed", seed)), np.uint64(purpose), names, out)
-    return out
-
-
-def feistel_many(keys: NDArray[np.uint64], indices: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """Return `seeds.draws.feistel` of each index, int64, for round keys from `seeds.draws.feistel_keys`."""
-    if not 1 <= size <= 1 << 63:
-        raise ValueError(f"size: got {size}; expected 1 to 2**63")
-    if len(indices) and not (int(indices.min()) >= 0 and int(indices.max()) < size):
-        raise ValueError(f"indices: got {indices.min()} to {indices.max()}; expected 0 to {size - 1}")
-    out = np.empty(len(indices), np.int64)
-    _feistel_many(keys, np.asarray(indices, np.int64), np.uint64(size), out)
     return out

@@ -47,7 +47,7 @@ def _steps_of(run: Folder) -> list[int]:
     steps = weights_steps(run)
     if not steps:
         raise NoCheckpointError(
-            f"{run.name}: has no checkpoint yet; the first is written at execution.checkpoint_every steps"
+            f"{run.name}: has no checkpoint yet (--execution.checkpoint-every N sets their interval)"
         )
     return steps
 

@@ -39,7 +39,8 @@ WITH tests AS (
     QUALIFY row_number() OVER (
         PARTITION BY r.run, e.dataset
         ORDER BY e.step DESC,
-            coalesce(e.supervision_steps = CAST(json_extract(r.config, '$.model.halt_max_steps') AS INTEGER), false) DESC,
+            coalesce(e.supervision_steps = CAST(json_extract(r.config, '$.model.halt_max_steps') AS INTEGER), FALSE)
+                DESC,
             e.created_at DESC
     ) = 1
 )

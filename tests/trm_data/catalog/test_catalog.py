@@ -103,6 +103,14 @@ def test_sql_can_only_read_the_catalog(
     assert query_catalog(small_layout, "SELECT count(*) FROM puzzles").rows == [(44,)]
 
 
+def test_an_error_shows_the_query_as_typed(small_layout: Layout) -> None:
+    with pytest.raises(QueryError) as caught:
+        query_catalog(small_layout, "SELECT difficulty FROM puzzles")
+    *_, line, caret = str(caught.value).splitlines()
+    assert line == "LINE 1: SELECT difficulty FROM puzzles"
+    assert caret.index("^") == line.index("difficulty")
+
+
 def test_no_datasets_is_said_with_a_way_out(tmp_path: Path) -> None:
     with pytest.raises(QueryError, match="trm-data build"):
         query_catalog(resolve_root(tmp_path), "SELECT 1")

@@ -15,12 +15,17 @@ from trm_data.kinds.arc.encode import (
     decode_row,
     encode_pair,
     encode_pairs,
-    find_offset,
 )
 from trm_data.kinds.arc.source import read_tasks
 from trm_data.kinds.arc.symmetry import ArcSymmetry
 
 SUBSETS = ("training", "evaluation", "concept")
+
+
+def find_offset(tokens):
+    """Return row and column of the first cell of a row's grid."""
+    canvas = tokens.reshape(30, 30) != 0
+    return int(canvas.any(axis=1).argmax()), int(canvas.any(axis=0).argmax())
 
 
 def random_grid(rng, rows, columns):

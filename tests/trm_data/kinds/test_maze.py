@@ -47,7 +47,7 @@ def test_generated_mazes(layout: Layout) -> None:
     assert manifest.vocabulary_size == 6
     found = verify_dataset(layout, "mazes")
     assert found.problems == []
-    assert found.counts["labels by the published rule"] == 19
+    assert found.counts["originals labelled by the published rule"] == 19
     lengths = query_catalog(
         layout, "SELECT min(path_length), count(DISTINCT canonical_hash) FROM puzzles"
     ).rows
@@ -248,4 +248,4 @@ def test_the_published_file(shared_data, layout: Layout) -> None:
     assert manifest.splits["train"].num_examples == 8000
     found = verify_dataset(layout, "mazes")
     assert found.problems == []
-    assert found.counts["labels by the published rule"] == 1000
+    assert found.counts["originals labelled by the published rule"] == 1000

@@ -40,6 +40,8 @@ def test_wilson_is_that_of_scipy_and_of_sql(
         "SELECT wilson_low(?, ?), wilson_high(?, ?)", [right, count, right, count]
     ).fetchone()
     assert in_sql == pytest.approx(found[1:], abs=1e-7)
+    assert in_sql is not None
+    assert right > 0 or in_sql[0] == 0
     assert found.low <= found.value <= found.high
 
 

@@ -100,15 +100,6 @@ def decode_row(tokens: NDArray[np.uint8], row_offset: int = 0, column_offset: in
     return grid
 
 
-def find_offset(tokens: NDArray[np.uint8]) -> tuple[int, int]:
-    """Return row and column of the first cell of a row's grid."""
-    canvas = _canvas(tokens)
-    rows, columns = canvas.any(axis=1), canvas.any(axis=0)
-    if not rows.any():
-        raise ValueError("row: all PAD, so it has no grid")
-    return int(rows.argmax()), int(columns.argmax())
-
-
 def check_grid(name: str, grid: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Check that `grid` is an ARC grid: uint8, 1 to 30 rows and columns, colours 0 to 9; return it."""
     if grid.dtype != np.uint8 or grid.ndim != 2:

@@ -182,7 +182,7 @@ class MazeKind(GridKind):
         hashes = layout_hashes(inputs, *shape)
         classes = [(f"{split} group {first + group}", hash_) for group, hash_ in enumerate(hashes)]
         return CheckedPuzzles(
-            problems, hashes, classes, {"labels by the published rule": int((~other).sum())}
+            problems, hashes, classes, {"originals labelled by the published rule": int((~other).sum())}
         )
 
     @override

@@ -148,14 +148,16 @@ class BuildMaze(PuzzleFields):
     grid: Annotated[str, arg(metavar="RxC")] = "30x30"
     """Rows x columns, up to 64x64."""
     min_path: Annotated[int | None, arg(metavar="STEPS", **NO_DEFAULT_SHOWN)] = None
-    """Minimum path length of generated mazes, in steps (default: 109 for 30x30, in proportion for other grids)."""
+    """Minimum path length of generated mazes, in steps (default: 3.9 times the root of the number of cells, less
+    8: 23 for 8x8, 109 for 30x30)."""
     walls: Annotated[str | None, arg(metavar="LOW-HIGH", **NO_DEFAULT_SHOWN)] = None
     """Share of wall cells in generated mazes (default: 0.3-0.5)."""
     unique: bool = False
     """Generate perfect mazes: a spanning tree with one path between any two cells."""
     labels: Annotated[Labels | None, arg(metavar="rule|moved|given", **NO_DEFAULT_SHOWN)] = None
-    """Labels of augmented mazes (default: rule). rule: by the published rule for every image; moved: a shortest path
-    moves with its maze; given: any path of a file."""
+    """Labels of augmented mazes (default: rule). rule: every image by the published rule (breadth-first from S,
+    neighbours down, left, right, up; the first parent stays); moved: a shortest path moves with its maze; given: any
+    path of a file."""
 
     @override
     def request(self) -> BuildRequest:
