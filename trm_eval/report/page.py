@@ -140,9 +140,9 @@ def _about(groups: Sequence[Group], setting: Setting | None) -> Text:
         f"{' or '.join(f'{count:,}' for count in tested)} held-out puzzles. Intervals are 95% (Wilson); "
         "differences are between the same puzzles, with p-values of McNemar's exact test, corrected within a group "
         "(Holm); their intervals (Tango) are not corrected. "
-        "Curves are log-linear or a power law with a ceiling, chosen by AICc; their 95% bands are of curves that "
-        "are fitted to drawn runs. "
-        f"Verdicts hold what the guides claim against these runs{smaller}. "
+        "Curves are log-linear or a power law with a ceiling, chosen by AICc; their 95% bands come from fits to "
+        "resampled runs. "
+        f"Verdicts compare the claims of the guides with these runs{smaller}. "
         f"{training_time([member.train_seconds for member in runs.values()])}"
     )
 
@@ -328,8 +328,8 @@ def findings(group: Group) -> list[str]:
         lines.append(f"in order of accuracy: {', '.join(map(_name_of, order))}.")
     if failed := [_name(member) for member in group.members if member.solves_none]:
         lines.append(
-            f"{_and(failed)} solve{'s' * (len(failed) == 1)} no puzzle of the test: training failed, or did not get so "
-            "far; how the others compare with that says nothing of what it could reach."
+            f"{_and(failed)} solve{'s' * (len(failed) == 1)} no puzzle of the test: training failed or was too short; "
+            "a comparison with it does not show what it could reach."
         )
     if group.trend is not None:
         lines.append(group.trend.says(group.quantity))

@@ -43,7 +43,7 @@ def puzzle_blocks(layout: Layout, groups: Sequence[Group]) -> list[Block]:
 
 def _of_run(layout: Layout, member: Member, name: str, place: str) -> list[Block]:
     said = Text(
-        f"The first test puzzles that `{member.run}` solves and fails, {place} of this report on these puzzles. "
+        f"The first test puzzles that `{member.run}` ({place} of this report) solves, and the first that it does not. "
         "In an answer, given cells are bold and answered ones blue; wrong cells have a frame and a corner, and cells "
         "that a step changed a blue corner."
     )

@@ -71,7 +71,7 @@ def outcome_of(judged: Sequence[Judged]) -> Outcome | Literal["partly as expecte
 def verdict(judged: Sequence[Judged]) -> str:
     """Return the verdict in a few words, with reasons, and a note if it rests on one seed."""
     if not judged:
-        return "cannot be told: the guide claims nothing that exact accuracies alone could bear out."
+        return "cannot be told: the guide makes no claim about exact accuracies."
     outcome = outcome_of(judged)
     by = {each: [str(one.claim) for one in judged if one.outcome == each] for each in get_args(Outcome)}
     if len(judged) == 1:

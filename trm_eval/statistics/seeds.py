@@ -125,5 +125,5 @@ def _check_once(frame: pl.DataFrame, seed: str, name: str) -> None:
     twice = frame[seed].filter(frame[seed].is_duplicated())
     if len(twice):
         raise StatisticsError(
-            f"seed {twice[0]} stands {int((twice == twice[0]).sum())} times: one row for each seed of {name} is needed"
+            f"seed {twice[0]} of {name}: got {int((twice == twice[0]).sum())} rows; expected one for each seed"
         )

@@ -467,7 +467,7 @@ VIEW_COMMENTS = {
     "as_published": "each row once, all steps long, under its own identifier, with the trained weights",
     "oracle_exact_count": "rows of which one of these samples is right (examples)",
     "samples_per_row": "answers of each row that are counted (samples)",
-    "seconds_of": "seconds of the pass, its share by network calls (s)",
+    "seconds_of": "time of the pass in proportion to network calls (s)",
     "solved": "answers that are right after this step (answers)",
     "ever": "answers that have been right at some step up to this one (answers)",
     "lost": "of those, answers that are no longer right (answers)",

@@ -24,8 +24,8 @@ The 67 experiments of the study are the groups exp01 to exp10, contrib01 and con
 baseline. Beside them stand rematerialised recursion (contrib03), data scaling on other puzzles, the published recipes
 and the quickstarts. `trm-train list`, `describe NAME` and `batch PATTERN ... --dry-run` say the same on the command
 line; `--scale full|laptop|tiny` and `--data published|generated-extreme|generated` choose the size and the puzzles.
-At one scale and data all experiments on Sudoku share one test split. Several names are the same run by design (the
-column `run of` of each page): it runs once, under the name of its target, and is found under all.
+At one scale and data all experiments on Sudoku share one test split. Some experiments share a run (the
+column `run of` of each page): it is trained once, and its results are found under each name.
 
 [The study in miniature](miniature.md) is what came of the 67 at `--scale tiny --data generated`, of one seed. Its
 runs shared two cores with other work, and were stopped and resumed, so their seconds do not measure speed. On 2

@@ -85,7 +85,7 @@ class RunPlan:
         memory = self.memory_bytes or {}
         epochs = "epochs unknown until the dataset is built"
         if self.epochs is not None:
-            epochs = f"at most {self.epochs:,.0f} epochs of rows loaded"
+            epochs = f"at most {self.epochs:,.0f} epochs; in each, one row of every puzzle"
         lines = [
             f"{self.run}  (dry run: no step is taken)",
             f"  folder      {self.folder}",

@@ -173,7 +173,7 @@ def test_one_claim_that_does_not_hold_decides() -> None:
     assert (
         of(good, open_) == f"partly as expected: 1 of 2 claims hold, 1 cannot be told from these runs.{luck}"
     )
-    assert verdict([]).startswith("cannot be told: the guide claims nothing")
+    assert verdict([]).startswith("cannot be told: the guide makes no claim")
     seeds = [
         a_member(name, 500 + 100 * (name == "b") + 7 * seed * seed, seed)
         for name in "ab"

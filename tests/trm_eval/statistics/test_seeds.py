@@ -77,7 +77,7 @@ def test_a_level_is_between_0_and_1(level: float) -> None:
             [0.8],
             "1 seed: how much another would differ cannot be known, so that no interval can be given",
         ),
-        ([0, 0], [0.8, 0.9], "seed 0 stands 2 times"),
+        ([0, 0], [0.8, 0.9], "seed 0 of .*: got 2 rows"),
         ([0, 1], [0.8, 0.8], "is 0.8 for each of 2 seeds"),
         ([0, 1], [0.8, None], "exact: 1 of 2 rows have no value"),
     ],
