@@ -69,6 +69,8 @@ BORDERS = re.compile(r"[\s\u2500-\u257f]+")
         (data, "build --all-fr quickstart", "--all-fr, quickstart Perhaps you meant: --all-for"),
         (data, "build sudoku --size", "Missing value for argument '--size'"),
         (data, "build sudoku --difficulty exteme", "invalid choice 'exteme' for argument '--difficulty'"),
+        (data, "build maze --labels rules", "Expected one of ('rule', 'moved', 'given')"),
+        (evaluate, "run quickstart --split None", "Expected one of ('train', 'validation', 'test')"),
         (data, "show", "Missing from trm-data show: NAME"),
         (data, "sync", "Missing from trm-data sync: SRC"),
         (train, "run quickstart --optim.lr x", "Error parsing --optim.lr: could not convert string to float: 'x'"),

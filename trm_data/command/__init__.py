@@ -15,7 +15,8 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from dataclasses import asdict, is_dataclass
 from enum import IntEnum
-from typing import Annotated, Any, Union, get_args
+from types import NoneType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import tyro
 from typing_extensions import override
@@ -143,7 +144,9 @@ def parse_command(
         sys.exit(Exit.ERROR)
     if listed := list(arguments) in (["-h"], ["--help"]):
         description = f"{description} `{program} COMMAND --help` shows options and examples."
-    with help_fits_terminal():
+    registry = tyro.constructors.ConstructorRegistry()
+    registry.primitive_rule(_choice_or_none)
+    with help_fits_terminal(), registry:
         return tyro.cli(
             _briefly(commands) if listed else commands,
             prog=program,
@@ -152,6 +155,25 @@ def parse_command(
             config=PARSING,
             return_unknown_args=rest,
         )
+
+
+def _choice_or_none(
+    info: tyro.constructors.PrimitiveTypeInfo,
+) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
+    """Parse `Literal[...] | None`: the choices in their order, without `None`, which is only a default."""
+    kind: Any = info.type
+    literal, *others = [each for each in get_args(kind) if each is not NoneType] or [None]
+    if others or get_origin(literal) is not Literal or NoneType not in get_args(kind):
+        return None
+    choices = tuple(map(str, get_args(literal)))
+    return tyro.constructors.PrimitiveConstructorSpec(
+        nargs=1,
+        metavar="{" + ",".join(choices) + "}",
+        instance_from_str=lambda words: get_args(literal)[choices.index(words[0])],
+        is_instance=lambda value: value is None or value in get_args(literal),
+        str_from_instance=lambda value: [str(value)],
+        choices=choices,
+    )
 
 
 def _briefly(commands: Any) -> Any:

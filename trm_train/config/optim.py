@@ -92,11 +92,7 @@ class OptimConfig(OptimizerConfig):
 
     @override
     def check(self) -> None:
-        """Check the options of AdamATan2.
-
-        Raises:
-            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
-        """
+        """Check the options of AdamATan2."""
         super().check()
         check_not_negative({"optim.weight_decay": self.weight_decay})
         check_decays({"optim.beta1": self.beta1, "optim.beta2": self.beta2})
@@ -119,11 +115,7 @@ class AdamWConfig(OptimizerConfig):
 
     @override
     def check(self) -> None:
-        """Check the options of AdamW.
-
-        Raises:
-            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
-        """
+        """Check the options of AdamW."""
         super().check()
         check_not_negative({"optim.weight_decay": self.weight_decay, "optim.epsilon": self.epsilon})
         check_decays({"optim.beta1": self.beta1, "optim.beta2": self.beta2})
@@ -144,11 +136,7 @@ class LionConfig(OptimizerConfig):
 
     @override
     def check(self) -> None:
-        """Check the options of Lion.
-
-        Raises:
-            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
-        """
+        """Check the options of Lion."""
         super().check()
         check_not_negative({"optim.weight_decay": self.weight_decay})
         check_decays({"optim.beta1": self.beta1, "optim.beta2": self.beta2})
@@ -177,11 +165,7 @@ class MuonConfig(OptimizerConfig):
 
     @override
     def check(self) -> None:
-        """Check the options of Muon.
-
-        Raises:
-            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
-        """
+        """Check the options of Muon."""
         super().check()
         check_not_negative({"optim.weight_decay": self.weight_decay})
         check_positive({"optim.ns_steps": self.ns_steps})
