@@ -281,7 +281,7 @@ def test_the_command(layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixtu
     command = ["report", "measured", "--scale", "tiny", "--root", layout.place, "--out", str(tmp_path / "r")]
     with pytest.raises(SystemExit, match="0"):
         main(command)
-    assert "2 runs in 1 groups" in capsys.readouterr().out
+    assert "2 runs in 1 group," in capsys.readouterr().out
     names = {path.name for path in (tmp_path / "r").iterdir()}
     for figure in ("pareto-parameters", "pareto-training-flops", "measured-halting"):
         assert {f"{figure}.svg", f"{figure}.png", f"{figure}.csv"} <= names
