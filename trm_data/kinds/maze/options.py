@@ -155,9 +155,8 @@ class BuildMaze(PuzzleFields):
     unique: bool = False
     """Generate perfect mazes: a spanning tree with one path between any two cells."""
     labels: Annotated[Labels | None, arg(metavar="rule|moved|given", **NO_DEFAULT_SHOWN)] = None
-    """Labels of augmented mazes (default: rule). rule: every image by the published rule (breadth-first from S,
-    neighbours down, left, right, up; the first parent stays); moved: a shortest path moves with its maze; given: any
-    path of a file."""
+    """Labels of augmented mazes (default: rule). rule: breadth-first, down, left, right, up, as published; moved: a
+    path moves with its maze; given: any path of a file."""
 
     @override
     def request(self) -> BuildRequest:
