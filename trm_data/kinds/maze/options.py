@@ -155,8 +155,8 @@ class BuildMaze(PuzzleFields):
     unique: bool = False
     """Generate perfect mazes: a spanning tree with one path between any two cells."""
     labels: Annotated[Labels | None, arg(metavar="rule|moved|given", **NO_DEFAULT_SHOWN)] = None
-    """Labels of augmented mazes (default: rule). rule: breadth-first, down, left, right, up, as published; moved: a
-    path moves with its maze; given: any path of a file."""
+    """Labels of augmented mazes (default: rule). rule: as published (breadth-first: down, left, right, up); moved:
+    the path moves with its maze; given: any path."""
 
     @override
     def request(self) -> BuildRequest:
