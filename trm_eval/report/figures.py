@@ -128,8 +128,8 @@ def paint_shares(axis: Any, named: Sequence[tuple[str, float, float, float]]) ->
     lines = list(dict.fromkeys(labels))
     places: list[float] = []
     for at, name in enumerate(labels):
-        below = (1 + 2 * labels[:at].count(name)) / (2 * labels.count(name)) - 0.5
-        places.append(len(lines) - 1 - lines.index(name) - 0.7 * below)
+        down = (1 + 2 * labels[:at].count(name)) / (2 * labels.count(name)) - 0.5
+        places.append(len(lines) - 1 - lines.index(name) - 0.7 * down)
     exact = [100 * share for _, share, _, _ in named]
     below = [100 * max(share - low, 0.0) for _, share, low, _ in named]
     above = [100 * max(high - share, 0.0) for _, share, _, high in named]
