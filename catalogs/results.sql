@@ -171,6 +171,12 @@ QUALIFY row_number() OVER (
     ORDER BY created_at DESC, evaluation
 ) = 1;
 
+-- Mean steps of puzzles: those that halt take as many as they need for it, the others all.
+CREATE MACRO mean_halting_steps(halting_by_depth, supervision_steps, n) AS (
+    list_sum(list_transform(halting_by_depth, lambda puzzles, i: puzzles * i))
+    + supervision_steps * (n - list_sum(halting_by_depth))
+) / nullif(n, 0);
+
 -- 95% interval of a share (Wilson 1927); NULL without rows.
 CREATE MACRO wilson_low(k, n) AS CASE WHEN n > 0 AND k = 0 THEN 0.0 WHEN n > 0 AND k > 0 THEN greatest(
     (k / n + 1.920729440648 / n - 1.959964 * sqrt(k / n * (1 - k / n) / n + 0.960364720324 / n / n)) / (1 + 3.841458881296 / n), 0
@@ -218,11 +224,7 @@ SELECT
     e.cell_accuracy,
     e.q_halt_accuracy,
     list_sum(e.halting_by_depth) / nullif(e.count, 0) AS halted_share,
-    -- Puzzles that halt take as many steps as they need for it, the others all.
-    (
-        list_sum(list_transform(e.halting_by_depth, lambda puzzles, i: puzzles * i))
-        + e.supervision_steps * (e.count - list_sum(e.halting_by_depth))
-    ) / nullif(e.count, 0) AS mean_halting_steps,
+    mean_halting_steps(e.halting_by_depth, e.supervision_steps, e.count) AS mean_halting_steps,
     e.supervision_steps,
     e.seconds AS test_seconds,
     r.parameters,

@@ -51,10 +51,7 @@ SELECT
     NULL AS alias_of, varies, NULL AS value, run, seed, evaluation, split_digest, count, exact_count, exact_accuracy,
     wilson_low(exact_count, count) AS exact_low, wilson_high(exact_count, count) AS exact_high, cell_accuracy,
     q_halt_accuracy, list_sum(halting_by_depth) / nullif(count, 0) AS halted_share,
-    (
-        list_sum(list_transform(halting_by_depth, lambda puzzles, i: puzzles * i))
-        + supervision_steps * (count - list_sum(halting_by_depth))
-    ) / nullif(count, 0) AS mean_halting_steps,
+    mean_halting_steps(halting_by_depth, supervision_steps, count) AS mean_halting_steps,
     supervision_steps, step AS total_steps, training_flops,
     coalesce(train_seconds, (SELECT max(seconds) FROM train_metrics AS m WHERE m.run = tests.run)) AS train_seconds,
     optimal_share

@@ -29,8 +29,8 @@ STUDY = Study(
         expected="moved labels contradict each other (13% of the images of 30x30 mazes, 39% of 8x8 keep the rule), so "
         "they should do worse than none; by the rule, 2,500 mazes should come closer to 20,000",
         judge_by="exact accuracy and the share of shortest paths (`optimal_share`) of several seeds: `trm-train "
-        "batch maze_symmetry --seeds 0,1,2,3`, then `trm-eval report maze_symmetry`; runs of 2,500 mazes differ by 10 "
-        "points (standard deviation), so that two seeds decide nothing",
+        "batch maze_symmetry --seeds 0,1,2,3`, then `trm-eval report maze_symmetry`; runs without augmentation "
+        "differ by 10 points (standard deviation over 12 seeds), so two seeds are too few",
         cost="about 8 minutes a run on two CPU cores; 20 s on an H100 that four runs share",
         claims=(
             Better("maze_symmetry_none", "maze_symmetry_moved"),

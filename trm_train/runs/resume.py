@@ -20,7 +20,7 @@ TESTED = "tested.json"
 FORGETTING = "forgetting"
 """File in a run folder while the run is being discarded."""
 TOKEN_FILE = "anew"
-"""File in a run folder: the idempotency token of the start that discarded it (`--anew-once`)."""
+"""File in a run folder with the token of the start that discarded the run: the same start again keeps the new run."""
 
 
 def is_restarted_by(folder: Folder, word: str | None) -> bool:
