@@ -11,6 +11,7 @@ from typing import Any
 import jax
 import pytest
 
+import trm_data.cli
 from tests.conftest import error_of, run_here
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_eval.test_identity import id_of
@@ -123,6 +124,16 @@ def test_the_table_of_one_pass_is_printed(layout: Layout) -> None:
     assert "trm-eval sql @scaling" in done.stdout
     assert "any_of_percent" in done.stdout
     assert "lost_percent" in done.stdout
+
+
+def test_rules_are_refused_for_rows_without_them(layout: Layout, tmp_path: Path) -> None:
+    folder, at = tmp_path / "npy", ("--root", layout.place)
+    assert run_here(trm_data.cli.main, "export", "small", "--out", str(folder), *at).returncode == 0
+    (folder / "export.json").unlink()  # names the kind
+    assert run_here(trm_data.cli.main, "import", str(folder), "--name", "plain", *at).returncode == 0
+    options = ("--dataset", "plain", "--samples", "2", "--select", "rules")
+    code, line = error_of(main, "run", "tiny", *options, *at)
+    assert (code, "--select rules: the puzzles of plain" in line) == (2, True), line
 
 
 def test_rules_choose_a_legal_grid_where_any_sample_has_one(layout: Layout) -> None:

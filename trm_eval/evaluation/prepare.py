@@ -155,7 +155,7 @@ def _check_rules(dataset: Dataset) -> None:
     tokens = row["inputs"].astype(np.uint8)
     if load_kind(manifest.kind).satisfies(manifest.spec, tokens, tokens) is None:
         raise EvalError(
-            f"--select rules: {manifest.kind} puzzles have no rules beside their labels; expected "
+            f"--select rules: the puzzles of {manifest.name} have no rules beside their labels; expected "
             + ", ".join(name for name in SELECTIONS if name != "rules")
         )
 
