@@ -8,6 +8,8 @@ Source: the TRM paper and its published code.
 from __future__ import annotations
 
 import math
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,28 +23,40 @@ POSITION_SCALE = math.sqrt(0.5)
 """Factor that restores the variance of the content embedding after position embeddings are added."""
 
 
-@jax.custom_vjp
-def look_up_tokens(table: Float[Array, "V D"], tokens: Int[Array, "B S"]) -> Float[Array, "B S D"]:
-    """Look up rows of a small table; the derivative is a matrix product.
+def look_up_by_scatter(
+    table: Float[Array, "V D"], tokens: Int[Array, "B S"], dtype: Any
+) -> Float[Array, "B S D"]:
+    """Look up float32 rows and cast them to `dtype`; the derivative is a scatter.
 
-    The derivative of a plain lookup is a scatter. On a GPU, all cells of a batch then add to the same dozen rows one
-    after another, which took 28% of a training step (H200, batch 768).
+    The rows are cast after the lookup, so the derivative adds in float32. A scatter of bfloat16 rows adds in bfloat16,
+    where 256 + 1 = 256: with 6,144 rows of 81 cells, most of the sum is lost.
     """
-    return table[tokens]
+    return table[tokens].astype(dtype)
 
 
-def _look_up_forward(table: Array, tokens: Array) -> tuple[Array, tuple[Array, int]]:
-    return table[tokens], (tokens, table.shape[0])
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def look_up_by_product(
+    table: Float[Array, "V D"], tokens: Int[Array, "B S"], dtype: Any
+) -> Float[Array, "B S D"]:
+    """Return `look_up_by_scatter` of a small table; the derivative is a matrix product, summed in float32.
+
+    On a GPU, all cells of a batch would scatter to the same dozen rows one after another, which took 28% of a training
+    step (H200, batch 768).
+    """
+    return look_up_by_scatter(table, tokens, dtype)
 
 
-def _look_up_backward(saved: tuple[Array, int], dy: Array) -> tuple[Array, None]:
+def _look_up_forward(table: Array, tokens: Array, dtype: Any) -> tuple[Array, tuple[Array, int]]:
+    return look_up_by_scatter(table, tokens, dtype), (tokens, table.shape[0])
+
+
+def _look_up_backward(dtype: Any, saved: tuple[Array, int], dy: Array) -> tuple[Array, None]:
     tokens, rows = saved
-    chosen = jax.nn.one_hot(tokens, rows, dtype=dy.dtype)
-    summed = jnp.einsum("bsv,bsd->vd", chosen, dy, preferred_element_type=jnp.float32)
-    return summed.astype(dy.dtype), None
+    one_hot = jax.nn.one_hot(tokens, rows, dtype=dtype)
+    return jnp.einsum("bsv,bsd->vd", one_hot, dy, preferred_element_type=jnp.float32), None
 
 
-look_up_tokens.defvjp(_look_up_forward, _look_up_backward)
+look_up_by_product.defvjp(_look_up_forward, _look_up_backward)
 
 
 class InputEmbedding(nnx.Module):
@@ -65,12 +79,14 @@ class InputEmbedding(nnx.Module):
         self, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None
     ) -> Float[Array, "B L D"]:
         """Return e in the compute dtype; `puzzle_rows` is None for a model without puzzle positions."""
-        table = self.tokens[...].astype(self.dtype)
-        x = table[inputs] if self.scatters else look_up_tokens(table, inputs)
+        look_up = look_up_by_scatter if self.scatters else look_up_by_product
+        x = look_up(self.tokens[...], inputs, self.dtype)
         if puzzle_rows is not None:
             x = jnp.concatenate([self._puzzle(puzzle_rows), x], axis=1)
         if self.learned_positions:
-            x = (x + self.positions[...].astype(self.dtype)[None]) * POSITION_SCALE
+            # Cast after the broadcast, so that the derivative adds the batch in float32.
+            positions = jnp.broadcast_to(self.positions[...][None], x.shape).astype(self.dtype)
+            x = (x + positions) * POSITION_SCALE
         return x * math.sqrt(self.width)
 
     def _puzzle(self, rows: Float[Array, "B N"]) -> Float[Array, "B P D"]:

@@ -150,5 +150,7 @@ class HaltHead(nnx.Module):
 
     def __call__(self, z: Float[Array, "B D"]) -> Float[Array, "B 2"]:
         """Return float32 logits, computed in the dtype of z."""
-        logits = jnp.dot(z, self.kernel[...].astype(z.dtype)) + self.bias[...].astype(z.dtype)[None]
-        return logits.astype(jnp.float32)
+        logits = jnp.dot(z, self.kernel[...].astype(z.dtype))
+        # Cast after the broadcast, so that the derivative adds the batch in float32.
+        bias = jnp.broadcast_to(self.bias[...][None], logits.shape).astype(z.dtype)
+        return (logits + bias).astype(jnp.float32)

@@ -26,7 +26,7 @@ class Form:
         positions_axis: For the blocks of `mlp_t`: 0 computes in [L, B, D], 1 in [B, L, D].
         two_products: Whether gate and up of a SwiGLU are two products.
         written_derivative: Whether the derivative of a product is hand-written (`product_for_cpu`).
-        scatters: Whether the derivative of the token embedding is a scatter, or else a product (`look_up_tokens`).
+        scatters: Whether the derivative of the token embedding is a scatter, or else a product (`look_up_by_product`).
         attention: Kernel of attention where it applies: written out, splash attention, or cuDNN's fused attention.
     """
 

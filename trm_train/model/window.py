@@ -109,11 +109,12 @@ class WindowAttention(Attention):
 
     def _scores(self, query: Array, key: Array) -> Float[Array, "N B R C H"]:
         """Return the score of every cell with each neighbour; -inf beyond the edges."""
-        padded = self._padded(key)
+        # Both are cast back in every shift, so that their derivatives add the shifts in float32.
+        dtype, query, padded = key.dtype, query.astype(jnp.float32), self._padded(key).astype(jnp.float32)
 
         @jax.checkpoint  # recomputing a shift is cheaper than storing it
         def of_shift(query: Array, padded: Array, shift: Array, inside: Array) -> Array:
-            near = self._shifted(padded, shift)
+            query, near = query.astype(dtype), self._shifted(padded, shift).astype(dtype)
             scores = jnp.einsum("brchk,brchk->brch", query, near, preferred_element_type=jnp.float32)
             return jnp.where(inside[None, :, :, None], scores, -jnp.inf)
 
@@ -127,10 +128,11 @@ class WindowAttention(Attention):
 
         @partial(jax.checkpoint, prevent_cse=False)
         def weighted(padded: Array, shift: Array, weight: Array) -> Array:
-            near = self._shifted(padded, shift)
-            return weight[..., None].astype(jnp.float32) * near.astype(jnp.float32)
+            return weight[..., None].astype(jnp.float32) * self._shifted(padded, shift)
 
-        padded = self._padded(value)
+        padded = self._padded(value).astype(
+            jnp.float32
+        )  # also the dtype in which the derivative adds the shifts
         start = jnp.zeros(value.shape, jnp.float32)
         total, _ = lax.scan(
             lambda sum_, each: (sum_ + weighted(padded, *each), None),
