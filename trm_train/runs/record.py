@@ -48,9 +48,9 @@ from trm_train.errors import ConfigError, ForeignRunError
 from trm_train.experiments.registry import Experiment, load_experiments
 from trm_train.experiments.setting import PUZZLES, SCALES, SETTINGS, Setting
 
-FORMAT_VERSION = 5
-"""Format 2 adds a digest of the record, 3 scale and data, 4 cost and label, 5 the datasets of a mixture. The record of
-a run on one dataset has format 4."""
+FORMAT_VERSION = 6
+"""Format 2 adds a digest of the record, 3 scale and data, 4 cost and label, 5 the datasets of a mixture, 6 the threads of
+a CPU."""
 LABEL_CHARACTERS = 200
 MOST_RUNS = 20
 """Maximum rows in the table of runs with an ambiguous name."""
@@ -93,6 +93,8 @@ class RunRecord:
     """The user's label of the run."""
     mixture: tuple[Component, ...] = ()
     """The datasets of a mixture, with their digests and offsets; empty for one dataset."""
+    cpu_threads: int | None = None
+    """Threads that XLA computed with at the run's first start; None on other devices, and in records before format 6."""
     extended_to: int | None = None
     """Total steps, if a user extended the run beyond `config.total_steps`."""
 
@@ -240,10 +242,10 @@ def spec_of(placed: Sequence[Component]) -> InputSpec:
 
 def write_record(folder: Folder, record: RunRecord) -> None:
     """Write `config.json`, unless its content is unchanged."""
-    written_as = FORMAT_VERSION if record.mixture else 4
+    written_as = FORMAT_VERSION if record.cpu_threads else 5 if record.mixture else 4
     value = {"format_version": written_as, **asdict(record), "config": config_to_json(record.config)}
     value["input_spec"] = record.input_spec.to_json()
-    for name in ("extended_to", "mixture"):
+    for name in ("cpu_threads", "extended_to", "mixture"):
         if not value[name]:
             del value[name]
     content = json_bytes(with_digest(value))
@@ -327,6 +329,7 @@ def _check_record(record: RunRecord, folder: Folder, where: str) -> None:
             raise ValueError(f"{what} {getattr(record, what)!r}")
     for what, kind, below in (
         ("parameters", int, 2**63),
+        ("cpu_threads", int, 2**31),
         ("training_flops", float, math.inf),
         ("evaluation_flops", float, math.inf),
     ):

@@ -56,6 +56,7 @@ def continue_record(folder: Folder, record: RunRecord) -> RunRecord:
         created_at=before.created_at,
         extended_to=before.extended_to,
         label=record.label or before.label,
+        cpu_threads=before.cpu_threads,
         **counted,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import platform
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from types import ModuleType
@@ -23,6 +23,7 @@ from trm_train.config.run import RunConfig, check_config, config_to_json
 from trm_train.errors import ConfigError
 from trm_train.experiments.dataset import is_named
 from trm_train.experiments.registry import Experiment
+from trm_train.mesh.devices import cpu_threads
 from trm_train.mesh.sharding import make_mesh
 from trm_train.runs.record import RunRecord, make_record, run_folder
 from trm_train.step.compile import use_compilation_cache
@@ -58,7 +59,7 @@ def prepare(
     manifests = tuple(read_manifest(layout, name) for name in config.data.names)
     mesh = make_mesh(config.execution.model_parallel, devices)
     check_batch(config, mesh)
-    record = make_record(experiment, config, *manifests)
+    record = replace(make_record(experiment, config, *manifests), cpu_threads=cpu_threads(mesh))
     return Prepared(layout, config, manifests, mesh, record, run_folder(layout, experiment, config))
 
 

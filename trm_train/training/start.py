@@ -162,6 +162,12 @@ def start_run(
         rates = config.optim.lr * _rate_factors(config, record.total_steps)
         observer = Recorder(folder, record, start, pace, hosts, rates, compiled, console, tracker, lease)
     _watch(stack, observer, keep, hosts)
+    threads = prepared.record.cpu_threads
+    if 0 < start < record.total_steps and record.cpu_threads not in (None, threads):
+        observer.say(
+            f"{record.run}: began with {record.cpu_threads} CPU threads and resumes with {threads}; the numbers differ by "
+            "rounding from a run with one thread count"
+        )
     return Started(
         config=config,
         record=record,

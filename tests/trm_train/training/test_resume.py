@@ -88,3 +88,19 @@ def test_an_error_of_any_kind_is_left_in_the_status(
     found = read_status(folder)
     assert found is not None
     assert (found.state, found.reason) == ("failed", "out of memory, say")
+
+
+def test_a_resume_with_another_number_of_threads_is_noted(
+    layout: Layout, finished: TrainResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = folder_of(layout, finished)
+    for kind in ("resume", "weights"):
+        shutil.rmtree(Path(folder.uri(f"checkpoints/{kind}/12")))
+    began = finished.record.cpu_threads
+    assert began is not None
+    monkeypatch.setenv("NPROC", str(began + 5))
+    result = run(layout)
+    assert result.started_at == 8
+    assert result.record.cpu_threads == began
+    log = "".join((folder.read(name) or b"").decode() for name in folder.names("logs/*"))
+    assert f"began with {began} CPU threads and resumes with {began + 5}" in log
