@@ -69,7 +69,7 @@ def test_a_run_on_two_kinds_ends_and_its_record_has_both(layout: Layout, trained
         assert [getattr(each, what) for each in record.mixture] == digests
         assert getattr(record, what) not in digests
     assert [(each.token_offset, each.identifier_offset) for each in record.mixture] == [(0, 0), (7, 1)]
-    assert json.loads(trained.folder.read(CONFIG_FILE) or b"")["format_version"] == 5
+    assert json.loads(trained.folder.read(CONFIG_FILE) or b"")["format_version"] == 6
 
 
 def test_rows_by_dataset_add_up_to_the_total(trained: TrainResult) -> None:
@@ -180,7 +180,7 @@ def test_padding_adds_nothing_to_loss_and_counts() -> None:
     assert detail.losses.labelled.tolist() == [25, 25]
 
 
-def test_one_dataset_has_no_tasks_and_a_record_of_before(layout: Layout) -> None:
+def test_one_dataset_has_no_tasks_and_no_mixture_in_its_record(layout: Layout) -> None:
     config = changed(data=DataConfig(dataset="small", global_batch_size=8))
     config = dataclasses.replace(config, total_steps=3)
     result = run(layout, config)
@@ -188,7 +188,7 @@ def test_one_dataset_has_no_tasks_and_a_record_of_before(layout: Layout) -> None
     assert set(state.carry.current) == {"inputs", "labels", "puzzle_identifiers"}
     stored = json.loads(result.folder.read(CONFIG_FILE) or b"")
     assert "mixture" not in stored
-    assert stored["format_version"] == 4
+    assert stored["format_version"] == 6
     assert read_metrics(result.folder)["dataset"].null_count == 4  # three steps and a validation
 
 

@@ -91,14 +91,24 @@ def read_groups(folder: DatasetFolder, manifest: Manifest, split: Split) -> Grou
     return _groups(manifest, split, puzzles, listed)
 
 
+def read_hashes(folder: DatasetFolder, manifest: Manifest, split: Split) -> list[str]:
+    """Return the canonical hash of every group of a split."""
+    return _in_group_order(folder, manifest, split, "canonical_hash").column("canonical_hash").to_pylist()
+
+
 def read_ratings(folder: DatasetFolder, manifest: Manifest, split: Split) -> NDArray[np.float32]:
     """Return the rating of every group of a split, float32 [G]; NaN if a puzzle has none."""
-    puzzles = _table(folder, manifest, "puzzles", split, ["split", "group_index", "rating"])
-    if not np.array_equal(_integers(puzzles, "group_index"), np.arange(puzzles.num_rows)):
-        raise CorruptDatasetError(f"{split}: the catalog's puzzles are not in group order")
+    puzzles = _in_group_order(folder, manifest, split, "rating")
     if "rating" not in puzzles.column_names:  # of format 1
         return np.full(puzzles.num_rows, np.nan, np.float32)
     return puzzles.column("rating").to_numpy().astype(np.float32)
+
+
+def _in_group_order(folder: DatasetFolder, manifest: Manifest, split: Split, column: str) -> pa.Table:
+    puzzles = _table(folder, manifest, "puzzles", split, ["split", "group_index", column])
+    if not np.array_equal(_integers(puzzles, "group_index"), np.arange(puzzles.num_rows)):
+        raise CorruptDatasetError(f"{split}: the catalog's puzzles are not in group order")
+    return puzzles
 
 
 def read_sources(folder: DatasetFolder, manifest: Manifest) -> list[SourceFile]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from trm_data.errors import SpecError
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:  # help imports this module
     from trm_data.loader.rows import Batch
     from trm_data.manifest import Manifest
 
+SharedPuzzles = Literal["refuse", "drop"]
+"""What a mixture does with training puzzles that another of its datasets tests."""
 MOST_TOKENS = 256
 """Maximum vocabulary size, because each cell is one byte."""
 

@@ -17,20 +17,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.errors import SpecError
-from trm_data.loader.component import Component, component_of, identifiers_of, place, vocabulary_of
+from trm_data.loader.component import (
+    Component,
+    SharedPuzzles,
+    component_of,
+    identifiers_of,
+    place,
+    vocabulary_of,
+)
 from trm_data.loader.dataset import RESIDENT_BUDGET_BYTES, Dataset, open_dataset
 from trm_data.loader.plan import BatchPlan
-from trm_data.loader.rows import Batch
+from trm_data.loader.rows import Batch, GroupTable
+from trm_data.loader.shared import groups_tested_elsewhere, shared_puzzles_error
 from trm_data.seeds.draws import Purpose
 from trm_data.seeds.kernels import shuffled
-from trm_data.storage.root import Root
+from trm_data.storage.root import Root, resolve_root
 
 _FINEST_WEIGHT = 1_000_000
 
@@ -44,12 +53,22 @@ class Mixture:
         weights: Share of the slots of each dataset; they add up to 1.
         components: Token and identifier ranges of each dataset.
         sequence_length: Cells S of a row: those of the longest sequence.
+        dropped: Groups of each dataset that are left out of the batches, bool [G] each; () leaves out none.
     """
 
     datasets: tuple[Dataset, ...]
     weights: tuple[Fraction, ...]
     components: tuple[Component, ...] = field(repr=False)
     sequence_length: int
+    dropped: tuple[NDArray[np.bool_], ...] = field(default=(), repr=False)
+
+    def kept(self, task: int) -> tuple[GroupTable, NDArray[np.int64]]:
+        """Return the groups of a dataset that the batches hold, and their numbers in the dataset, int64 [G]."""
+        table = self.datasets[task].groups
+        if not self.dropped:
+            return table, np.arange(len(table.first_rows))
+        numbers = np.flatnonzero(~self.dropped[task])
+        return table.take(numbers), numbers
 
     @property
     def token_offsets(self) -> tuple[int, ...]:
@@ -74,8 +93,9 @@ class Mixture:
     @property
     def epoch_examples(self) -> int:
         """Number of slots after which every dataset has completed at least one epoch."""
-        pairs = zip(self.datasets, self.weights, strict=True)
-        return max(math.ceil(dataset.epoch_examples / weight) for dataset, weight in pairs)
+        return max(
+            math.ceil(self.kept(task)[0].epoch_examples / weight) for task, weight in enumerate(self.weights)
+        )
 
     def filled(self, slots: int) -> NDArray[np.int64]:
         """Return the number of the first `slots` slots of the stream that each dataset fills, int64 [D]."""
@@ -126,28 +146,52 @@ def open_mixture(
     split: str = "train",
     *,
     budget_bytes: int = RESIDENT_BUDGET_BYTES,
+    shared_puzzles: SharedPuzzles = "refuse",
 ) -> Mixture:
     """Open datasets by name and mix them.
+
+    A training mixture must not train on what it is tested on: puzzles of a dataset that are in the validation or test
+    split of another one, up to symmetry, are refused or left out. (ARC-1's test tasks: 376 of 400 are in ARC-2's
+    training set.)
 
     Args:
         weights: Names of built datasets and their weights.
         root: Root folder, `gs://bucket/prefix`, a layout or a store; default: `$TRM_ROOT`, else `./trm`.
         split: `train`, `validation` or `test`.
         budget_bytes: Memory for the decoded rows of all datasets together.
+        shared_puzzles: `refuse` raises SpecError for training puzzles that another dataset tests; `drop` leaves them
+            out of the batches.
 
     Raises:
         DatasetNotFoundError: There is no such dataset.
-        SpecError: A weight is not positive, or a dataset does not have the split.
+        SpecError: A weight is not positive, a dataset does not have the split, or puzzles are shared across splits.
         CorruptDatasetError: A file is missing or changed.
     """
     if not isinstance(weights, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise SpecError(
             f"a mixture: names and their weights, such as {{'mine': 3, 'others': 1}}, got {weights!r}"
         )
-    share = budget_bytes // max(1, len(weights))
-    return make_mixture(
-        [(open_dataset(name, root, split, budget_bytes=share), weight) for name, weight in weights.items()]
+    if shared_puzzles not in get_args(SharedPuzzles):
+        raise SpecError(f"shared_puzzles: expected refuse or drop (got {shared_puzzles!r})")
+    share, layout = budget_bytes // max(1, len(weights)), resolve_root(root)
+    mixture = make_mixture(
+        [(open_dataset(name, layout, split, budget_bytes=share), weight) for name, weight in weights.items()]
     )
+    kinds = [dataset.manifest.kind for dataset in mixture.datasets]
+    if split != "train" or len(set(kinds)) == len(kinds):
+        return mixture
+    shared = groups_tested_elsewhere(mixture.datasets, layout)
+    if not any(groups.any() for groups in shared):
+        return mixture
+    if shared_puzzles == "refuse":
+        raise shared_puzzles_error(mixture.datasets, shared)
+    if emptied := [
+        dataset.name for dataset, groups in zip(mixture.datasets, shared, strict=True) if groups.all()
+    ]:
+        raise SpecError(
+            f"{emptied[0]}: other datasets of the mixture test all of its training puzzles. Leave it out"
+        )
+    return replace(mixture, dropped=tuple(shared))
 
 
 @dataclass(frozen=True)
@@ -187,9 +231,9 @@ class MixturePlan:
     global_batch_size: int
 
     def __post_init__(self) -> None:
-        self._plans = [
-            BatchPlan(dataset.groups, self.seed, self.global_batch_size) for dataset in self.mixture.datasets
-        ]
+        kept = [self.mixture.kept(task) for task in range(len(self.mixture.datasets))]
+        self._plans = [BatchPlan(table, self.seed, self.global_batch_size) for table, _ in kept]
+        self._numbers = [numbers for _, numbers in kept]
 
     def batch(self, step: int, start: int, stop: int) -> Batch:
         """Return the slots `start` to `stop` of the global batch at `step`."""
@@ -212,7 +256,8 @@ class MixturePlan:
             if not len(slots):
                 continue
             picks = self._plans[task].stream(int(before[task]), int(counts[task]))
-            own = dataset.gather(picks.take(wanted[slots] - bounds[task]))
+            own = picks.take(wanted[slots] - bounds[task])
+            own = dataset.gather(replace(own, groups=self._numbers[task][own.groups]))
             batch = mixture.components[task].encode(own, mixture.sequence_length)
             inputs[slots], labels[slots] = batch["inputs"], batch["labels"]
             identifiers[slots] = batch["puzzle_identifiers"]

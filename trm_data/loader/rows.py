@@ -73,6 +73,10 @@ class GroupTable:
         """Examples of one epoch: one augmentation of every group."""
         return int(self.num_examples.sum())
 
+    def take(self, groups: NDArray[np.int64]) -> GroupTable:
+        """Return the table of the groups with these numbers."""
+        return GroupTable(self.first_rows[groups], self.num_augmentations[groups], self.num_examples[groups])
+
     def rows(self, picks: Picks) -> NDArray[np.int64]:
         """Return the row number of each pick, int64 [N]."""
         offsets = picks.augmentations * self.num_examples[picks.groups] + picks.examples

@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from typing_extensions import override
 
 from trm_data.errors import SpecError
+from trm_data.loader.component import SharedPuzzles
 from trm_data.specs import check_name
 from trm_train.config.alternatives import Alternatives
 from trm_train.config.bounds import check_positive
@@ -103,6 +104,8 @@ class MixtureConfig(RowsConfig):
     """Names of built datasets under the root, two or more, each once."""
     weights: tuple[float, ...] = ()
     """Relative share of each (default: equal shares)."""
+    shared_puzzles: SharedPuzzles = "refuse"
+    """Training puzzles that are in the validation or test split of another dataset: refuse, or drop from training."""
 
     @property
     @override

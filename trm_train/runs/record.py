@@ -49,8 +49,8 @@ from trm_train.experiments.registry import Experiment, load_experiments
 from trm_train.experiments.setting import PUZZLES, SCALES, SETTINGS, Setting
 
 FORMAT_VERSION = 6
-"""Format 2 adds a digest of the record, 3 scale and data, 4 cost and label, 5 the datasets of a mixture, 6 the threads of
-a CPU."""
+"""Format 2 adds a digest of the record, 3 scale and data, 4 cost and label, 5 the datasets of a mixture, 6 the threads
+of a CPU."""
 LABEL_CHARACTERS = 200
 MOST_RUNS = 20
 """Maximum rows in the table of runs with an ambiguous name."""
@@ -94,7 +94,7 @@ class RunRecord:
     mixture: tuple[Component, ...] = ()
     """The datasets of a mixture, with their digests and offsets; empty for one dataset."""
     cpu_threads: int | None = None
-    """Threads that XLA computed with at the run's first start; None on other devices, and in records before format 6."""
+    """Threads of XLA at the run's first start; None on other devices, and in records before format 6."""
     extended_to: int | None = None
     """Total steps, if a user extended the run beyond `config.total_steps`."""
 

@@ -165,8 +165,8 @@ def start_run(
     threads = prepared.record.cpu_threads
     if 0 < start < record.total_steps and record.cpu_threads not in (None, threads):
         observer.say(
-            f"{record.run}: began with {record.cpu_threads} CPU threads and resumes with {threads}; the numbers differ by "
-            "rounding from a run with one thread count"
+            f"{record.run}: began with {record.cpu_threads} CPU threads and resumes with {threads}; the numbers differ "
+            "by rounding from those of one thread count"
         )
     return Started(
         config=config,
@@ -314,7 +314,7 @@ def _flops_at(config: RunConfig, spec: InputSpec) -> Callable[[int], float | Non
 def _open_training(config: RunConfig, layout: Layout) -> Dataset | Mixture:
     """Open the training split, or those of a mixture."""
     if isinstance(config.data, MixtureConfig):
-        return open_mixture(config.data.shares, layout, "train")
+        return open_mixture(config.data.shares, layout, "train", shared_puzzles=config.data.shared_puzzles)
     return open_dataset(config.data.only_dataset(), layout, "train")
 
 

@@ -17,6 +17,7 @@ from trm_data.kinds.arc.kind import ArcKind
 from trm_data.kinds.arc.options import ArcOptions
 from trm_data.kinds.arc.symmetry import ArcSymmetry
 from trm_data.loader.dataset import open_dataset
+from trm_data.loader.mixture import open_mixture
 from trm_data.manifest import read_manifest
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
@@ -323,3 +324,31 @@ def test_a_build_that_lacks_tasks_names_the_rejected_ones_by_reason(
     assert code == 2
     assert named in line
     assert "4 tasks were left out: 3 train pair 1: has no 'output'; 1 train pair 1 input: row 2" in line
+
+
+def test_a_mixture_does_not_train_on_the_test_tasks_of_another_set(folder, layout: Layout, tmp_path) -> None:
+    """As ARC-2's training set has 376 test tasks of ARC-1: here 3 of 4, rotated and under other names."""
+    build_dataset(request(folder), layout)
+    newer = tmp_path / "newer"
+    (newer / "training").mkdir(parents=True)
+    (newer / "evaluation").mkdir()
+    for seed in range(10, 13):
+        pairs = {
+            part: [{key: np.rot90(pair[key]).tolist() for key in pair} for pair in task(100 * seed)[part]]
+            for part in ("train", "test")
+        }
+        write(newer / "training" / f"other{seed}.json", pairs)
+    for seed in (20, 21):
+        write(newer / "training" / f"task{seed}.json", task(100 * seed))
+    write(newer / "evaluation" / "task30.json", task(3000))
+    build_dataset(request(newer, name="newer"), layout)
+
+    with pytest.raises(SpecError, match="3 of 6 of newer"):
+        open_mixture({"arc": 1, "newer": 1}, layout)
+    mixture = open_mixture({"arc": 1, "newer": 1}, layout, shared_puzzles="drop")
+    tasks = query_catalog(
+        layout, "SELECT group_index, task FROM puzzles WHERE dataset = 'newer' AND split = 'train'"
+    ).rows
+    kept = {name for group, name in tasks if group in mixture.kept(1)[1].tolist()}
+    assert kept == {"task20", "task21", "task30"}
+    assert len(mixture.kept(0)[1]) == 10

@@ -8,17 +8,18 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import trm_data
+from tests.conftest import small_request
 from trm_data.building.flow import build_dataset
 from trm_data.errors import SpecError
 from trm_data.kinds.sudoku.options import SudokuOptions
+from trm_data.loader.dataset import open_dataset
 from trm_data.loader.mixture import Mixture, make_mixture, open_mixture
+from trm_data.sources.base import parse_source
 from trm_data.storage.root import resolve_root
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory):
-    from tests.conftest import small_request
-
     layout = resolve_root(tmp_path_factory.mktemp("mixture"))
     build_dataset(small_request(), layout)
     four = SudokuOptions(box_rows=2, box_columns=2)
@@ -127,3 +128,35 @@ def test_weights_that_cannot_be(mixture: Mixture, weight: float) -> None:
 def test_a_mixture_of_nothing() -> None:
     with pytest.raises(SpecError, match="at least one"):
         make_mixture([])
+
+
+@pytest.mark.parametrize("augment", ["stored", "virtual"])
+def test_puzzles_that_another_dataset_tests_are_refused_or_left_out(root, tmp_path, augment: str) -> None:
+    """Half of the training puzzles are test puzzles of `small` with other digits."""
+    tested = open_dataset("small", root, "test")
+    fresh = open_dataset("small", root, "train")
+    digits = np.array([0, 0, 2, 1, 3, 4, 5, 6])  # tokens: PAD, blank, then the digits, two of them exchanged
+    grids = np.concatenate(
+        [digits[tested[:6]["inputs"]], np.maximum(fresh[:60:10]["inputs"].astype(int) - 1, 0)]
+    )
+    lines = ["".join(map(str, grid)).replace("0", ".") for grid in grids.tolist()]
+    (tmp_path / "mine.txt").write_text("\n".join(lines))
+    name = f"mine-{augment}"
+    source = parse_source(f"txt:{tmp_path / 'mine.txt'}")
+    sizes = {"size": 12, "aug": 4, "val_size": 0, "test_size": 0, "augment": augment}
+    build_dataset(small_request(name=name, source=source, **sizes), resolve_root(root))
+
+    with pytest.raises(SpecError, match=rf"6 of 12 of {name} .*shared-puzzles drop"):
+        open_mixture({"small": 1, name: 1}, root)
+    mixture = open_mixture({"small": 1, name: 1}, root, shared_puzzles="drop")
+    table, kept = mixture.kept(1)
+    assert len(kept) == 6
+    assert table.epoch_examples == 6
+    mine = open_dataset(name, root)
+    rows = {row.tobytes() for group in kept for row in mine[group * 5 : group * 5 + 5]["inputs"]}
+    seen = {
+        row.tobytes()
+        for batch in batches(mixture, 40)
+        for row in batch["inputs"][batch["tasks"] == 1].astype(np.uint8)
+    }
+    assert seen == rows
