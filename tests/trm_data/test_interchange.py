@@ -327,6 +327,55 @@ def test_an_import_that_breaks_the_rules_of_its_kind(
         assert message in refused.stderr
 
 
+def exported_sudoku(layout: Layout, request: BuildRequest, folder: Path) -> Path:
+    build_dataset(request, layout)
+    return export_dataset(layout, request.name or "", folder, "npy")[0].parents[0]
+
+
+@pytest.mark.parametrize(
+    ("array", "problem"), [("labels", "only solution"), ("both", "image of its original")]
+)
+def test_every_augmentation_of_an_import_is_checked(
+    layout: Layout, request_small, tmp_path: Path, array: str, problem: str
+) -> None:
+    """Group 2, augmentation 5 has a label with two digits exchanged, or is another puzzle with its own label."""
+    folder = exported_sudoku(layout, request_small(), tmp_path / "out")
+    row = 2 * 10 + 5
+    for name in ("labels",) if array == "labels" else ("inputs", "labels"):
+        path = folder / "train" / f"all__{name}.npy"
+        rows = np.load(path)
+        rows[row] = rows[100] if array == "both" else np.where(rows[row] < 4, 5 - rows[row], rows[row])
+        np.save(path, rows)
+    options = imported_options(folder, "sudoku")
+    request = BuildRequest(
+        kind="finished",
+        source=SourceRef("published", str(folder)),
+        test_size=None,
+        name="back",
+        options=options,
+    )
+    with pytest.raises(SpecError, match=f"train group 2, augmentation 5: .*{problem}"):
+        build_dataset(request, layout)
+
+
+def test_an_import_whose_splits_share_puzzles_says_so(layout: Layout, request_small, tmp_path: Path) -> None:
+    folder = exported_sudoku(layout, request_small(), tmp_path / "out")
+    for name in ("inputs", "labels"):
+        train, test = (np.load(folder / split / f"all__{name}.npy") for split in ("train", "test"))
+        test[3] = train[47]  # an augmentation of group 4
+        np.save(folder / "test" / f"all__{name}.npy", test)
+    options = imported_options(folder, "sudoku")
+    request = BuildRequest(
+        kind="finished",
+        source=SourceRef("published", str(folder)),
+        test_size=None,
+        name="back",
+        options=options,
+    )
+    result = build_dataset(request, layout)
+    assert [("test group 3" in text, "train group 4" in text) for text in result.warnings] == [(True, True)]
+
+
 @pytest.mark.parametrize(
     ("kind", "options"),
     [

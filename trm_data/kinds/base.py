@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.engine.base import Engine
-from trm_data.records import Groups, Reject, Selection
+from trm_data.records import Groups, Reject, Rows, Selection
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource, SourceRef, Sources
@@ -274,6 +274,13 @@ class Kind(ABC):
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
         """Check base puzzles by the rules of the kind, without trusting the build."""
         raise NotImplementedError
+
+    def check_augmentations(self, spec: DatasetSpec, split: Split, rows: Rows) -> list[str]:
+        """Check the augmentations of rows that are not derived again, of whole groups; return the problems.
+
+        Default: none, because rows are derived from checked base puzzles.
+        """
+        return []
 
     def compare_splits(self, spec: DatasetSpec, classes: Mapping[Split, list[tuple[str, str]]]) -> Comparison:
         """Return what the splits share, from the `classes` (location, hash) of all their puzzles.

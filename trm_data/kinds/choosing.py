@@ -307,7 +307,9 @@ class Chooser:
         """Stop the build at the first bad row, or record all of them, as specified."""
         if rejects and self._spec.on_bad_row == "stop":
             first = min(rejects, key=lambda reject: reject.line)
-            raise BadRowError(first.file, first.line, f"{first.reason} (--on-bad-row skip skips it)")
+            has_remedy = "--" in first.reason  # such as the option that reads all rows
+            skip = "" if has_remedy else " (--on-bad-row skip skips it)"
+            raise BadRowError(first.file, first.line, first.reason + skip)
         self.rejects.extend(rejects)
 
     def choose(

@@ -117,7 +117,11 @@ def json_cells(text: str) -> list[Any]:
         raise ValueError(f"is not JSON ({error}); expected {allowed}") from error
     found = cast(list[Any], value) if isinstance(value, list) else []
     if not _numbers(found) and not (found and all(_numbers(row) for row in found)):
-        raise ValueError(f"expected {allowed}")
+        rows = found if any(isinstance(row, list) for row in found) else [found]
+        cells = [cell for row in rows for cell in (cast(list[Any], row) if isinstance(row, list) else [row])]
+        wrong = next((at for at, cell in enumerate(cells) if type(cell) is not int), None)
+        got = "" if wrong is None else f"got {json.dumps(cells[wrong])[:40]} at position {wrong + 1}; "
+        raise ValueError(f"{got}expected {allowed}")
     return found
 
 

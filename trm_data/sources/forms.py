@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 from xml.etree import ElementTree
@@ -34,10 +34,11 @@ BOX_OF_SIDE = {4: "2x2", 6: "2x3", 8: "2x4", 9: "3x3", 10: "2x5", 12: "3x4", 15:
 
 _SECTION = re.compile(r"\[\s*([A-Za-z][A-Za-z ]*)\]\s*$")
 _PUZZLE, _ANSWER = ("puzzle", "question"), ("solution", "answer")
+_NOT_READ = ("state", "pencilmarks")
 _RULE = re.compile(r"[\s.'`*:|+=_─━┄-]*(--|==|──|━━|\+-)[\s.'`*:|+=_┼╋─━-]*$")
 _DRAWN = str.maketrans("", "", "|!│┃║")
-_BETWEEN = re.compile(r"[:;,|\t]")
-_NUMBER = re.compile(r"\d+(\.\d*)?")
+_BETWEEN = re.compile(r"[\s,;|]+")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -79,12 +80,12 @@ def read_puzzle_rows(source: LocalSource, board: Board) -> Iterator[TextRow]:
             yield from _xml(_whole(lines, source.shown), source.shown)
         elif first.startswith(("{", "[")) and not _SECTION.match(first):
             yield from _json(lines, source.shown, board, named)
-        elif any(_whole_puzzle(line, board) for line in head):
-            yield from _a_line_each(lines, board)
-        elif sum(_grid_row(line, board) is not None for line in head) >= board.rows:
-            yield from _grids(lines, board)
+        elif any(_puzzle_line(line, board) for line in head):
+            yield from _a_line_each(lines, source.shown, board)
+        elif _has_grids(head, board):
+            yield from _grids(lines, source.shown, board)
         elif _is_near(head, board):
-            yield from _a_line_each(lines, board)
+            yield from _a_line_each(lines, source.shown, board)
         else:
             raise _unknown(head, source.shown, board)
 
@@ -113,6 +114,14 @@ def _whole(lines: Iterator[str], shown: str) -> str:
     return "".join(found)
 
 
+def _has_grids(head: list[str], board: Board) -> bool:
+    """Return whether lines are rows of grids; those of mazes may have another length, which is then named."""
+    if not board.spaces:
+        return sum(_grid_row(line, board) is not None for line in head) >= board.rows
+    lines = [line.rstrip("\r\n") for line in head if not line.isspace()]
+    return sum(len(line) > 1 and board.marks.issuperset(line) for line in lines) > len(lines) // 2
+
+
 def _unknown(head: list[str], shown: str, board: Board) -> SourceError:
     """Return the error for a text of unknown format."""
     lines = [(number, line.strip()) for number, line in enumerate(head, start=1) if line.strip()]
@@ -137,26 +146,44 @@ def _unknown(head: list[str], shown: str, board: Board) -> SourceError:
 # One puzzle per line.
 
 
-def _whole_puzzle(line: str, board: Board) -> TextRow | None:
-    """Return the puzzle of a line if the line has all its cells, else None.
+def _words(line: str) -> list[str]:
+    """Return the words of a line, without quotes around them and without the comment after `#`."""
+    words = filter(None, _BETWEEN.split(line.split("#", 1)[0]))
+    return [word[1:-1] if len(word) > 1 and word[0] == word[-1] in "'\"" else word for word in words]
 
-    Formats: `PUZZLE`, `PUZZLE RATING`, `ID PUZZLE RATING`, with an optional comment at the end; records such as
-    `PUZZLE:COUNT:SOLUTION`; or a number for each cell.
+
+def _puzzle_line(line: str, board: Board) -> TextRow | None:
+    """Return the row of a line that has a puzzle, else None.
+
+    Grammar: `[IDENTIFIER] PUZZLE [SOLUTION] [RATING]` between spaces, tabs, `,` `;` or `|`; a solver's record
+    `PUZZLE:COUNT:SOLUTION`; or a number for each cell. A word that the grammar does not explain is a problem.
     """
     if board.spaces:
         cells = line.rstrip("\r\n")
         return TextRow(0, cells) if len(cells) == board.cells else None
-    words = line.split("#", 1)[0].split()
-    at = next((place for place, word in enumerate(words[:2]) if len(word) == board.cells), None)
-    if at is not None:
-        rating = words[-1] if len(words) == at + 2 and _NUMBER.fullmatch(words[-1]) else ""
-        return TextRow(0, words[at], rating=rating)
-    fields = [field for field in map(str.strip, _BETWEEN.split(line)) if len(field) == board.cells]
-    if fields:
-        return TextRow(0, fields[0], fields[1] if len(fields) > 1 else "")
+    words = _words(line)
     if len(words) == board.cells and all(map(str.isdecimal, words)):
         return TextRow(0, " ".join(words))
-    return None
+    if len(words) == 1 and len(parts := words[0].split(":")) == 3 and len(parts[0]) == board.cells:
+        puzzle, count, solution = parts
+        problem = "" if count.isdecimal() else f"{count!r}: expected the number of solutions"
+        return TextRow(0, puzzle, solution, problem=problem)
+    at = next((place for place, word in enumerate(words[:2]) if len(word) == board.cells), None)
+    if at is None:
+        return None
+    puzzle, *rest = words[at:]
+    answer = rest.pop(0) if rest and len(rest[0]) == board.cells else ""
+    rating = rest.pop(0) if rest and _NUMBER.fullmatch(rest[0]) and len(rest[0]) < board.cells // 2 else ""
+    problem = ""
+    if at and _NUMBER.fullmatch(words[0]) and not words[0].isalnum():
+        problem = f"{words[0]!r} before the puzzle: a rating follows the puzzle and its solution"
+    elif rest:
+        size = f", which has {len(rest[0])} characters" if len(rest[0]) >= board.cells // 2 else ""
+        problem = (
+            f"the word {rest[0]!r}{size}: expected a puzzle, then its solution of {board.cells} characters if there is "
+            "one, then its rating if there is one"
+        )
+    return TextRow(0, puzzle, answer, rating, problem)
 
 
 def _is_near(head: list[str], board: Board) -> bool:
@@ -168,18 +195,51 @@ def _is_near(head: list[str], board: Board) -> bool:
     return any(sum(mark in board.marks for mark in word) >= 0.9 * len(word) for word in long)
 
 
-def _a_line_each(lines: Iterator[str], board: Board) -> Iterator[TextRow]:
-    section = ""
+def _section(line: str, shown: str, number: int) -> str | None:
+    """Return the section that a line begins, None for other lines."""
+    found = _SECTION.match(line.strip())
+    if found is None:
+        return None
+    name = found[1].lower()
+    if name not in (*_PUZZLE, *_ANSWER, *_NOT_READ):
+        raise SourceError(
+            f"{shown}:{number}: section [{found[1]}]: expected [Puzzle], [Solution] or [State]. Remove it, or rename it"
+        )
+    return name
+
+
+def _a_line_each(lines: Iterator[str], shown: str, board: Board) -> Iterator[TextRow]:
+    section, counted = "", -1
+    last: TextRow | None = None
     for number, line in enumerate(lines, start=1):
-        if found := _SECTION.match(line.strip()):
-            section = found[1].lower()
-        elif (row := _whole_puzzle(line, board)) is not None:
-            if not section or section in _PUZZLE:
-                yield row._replace(line=number)
-        elif board.spaces and line.strip():
-            yield TextRow(number, line.rstrip("\r\n"))
-        elif not board.spaces and (words := line.split("#", 1)[0].split()):
-            yield TextRow(number, words[0])
+        if not board.spaces and (found := _section(line, shown, number)) is not None:
+            section = found
+            continue
+        if section in _NOT_READ or not (line.strip() if board.spaces else _words(line)):
+            continue
+        row = _puzzle_line(line, board)
+        if row is None:
+            row = TextRow(0, line.rstrip("\r\n") if board.spaces else _words(line)[0])
+        elif not board.spaces and (first := _words(line)[0]) != row.question and _is_count(first):
+            if int(first) <= counted:
+                row = row._replace(
+                    problem=f"{first!r} before the puzzle: a whole number there counts the puzzles, and the one before "
+                    f"is {counted}; a rating follows the puzzle"
+                )
+            counted = int(first)
+        if section in _ANSWER and last is not None:
+            last = last._replace(answer=row.question, problem=last.problem or row.problem)
+            continue
+        if last is not None:
+            yield last
+        last = row._replace(line=number)
+    if last is not None:
+        yield last
+
+
+def _is_count(word: str) -> bool:
+    """Return whether an identifier is a number of the puzzle; longer ones are hexadecimal digits without a letter."""
+    return word.isdecimal() and len(word) < 8
 
 
 # Grids over several lines.
@@ -189,8 +249,9 @@ def _grid_row(line: str, board: Board) -> str | None:
     """Return the cells of a grid row, one character each, or numbers separated by spaces; None for other lines."""
     if board.spaces:
         cells = line.rstrip("\r\n")
-        whole = len(cells) <= board.columns and board.marks.issuperset(cells) and not cells.isspace()
-        return cells.ljust(board.columns) if cells and whole else None
+        if not cells.strip():
+            return cells if len(cells) == board.columns else None
+        return cells if len(cells) <= board.columns and board.marks.issuperset(cells) else None
     line = line.split("#", 1)[0]
     words = line.translate(_DRAWN).split()
     if len(words) == board.columns and all(map(str.isdecimal, words)):
@@ -201,48 +262,128 @@ def _grid_row(line: str, board: Board) -> str | None:
     return cells
 
 
-def _grids(lines: Iterator[str], board: Board) -> Iterator[TextRow]:
-    """Yield grids, which may have titles, empty lines and ruled lines between them; a section [Solution] has the
-    answer to the previous grid."""
-    section, pending, first = "", list[str](), 0
-    last: TextRow | None = None
+def _is_title(line: str, board: Board) -> bool:
+    """Return whether a line is text: it has a character that no row of a grid has."""
+    text = line.strip() if board.spaces else "".join(line.translate(_DRAWN).lower().split())
+    return not board.marks.issuperset(text)
 
-    def cut(number: int) -> TextRow:
-        return TextRow(
-            first, "", problem=f"{len(pending)} lines of a grid; expected {board.rows} before line {number}"
+
+def join_rows(lines: Sequence[str], rows: int, columns: int) -> str:
+    """Return a grid whose spaces are cells as one line; free cells at the ends of its rows may be missing.
+
+    Raises:
+        ValueError: The grid is not of this size. Its longest row must be whole: else a smaller grid would be filled.
+    """
+    width = max(map(len, lines), default=0)
+    if len(lines) != rows or width != columns:
+        raise ValueError(
+            f"{len(lines)} rows of up to {width} characters; expected {rows} of {columns} (--grid {len(lines)}x{width} "
+            "reads grids of this size)"
         )
+    return "".join(line.ljust(columns) for line in lines)
 
+
+class _Block:
+    """Rows of a grid that are complete one after another, up to a blank line or a title."""
+
+    def __init__(self, shown: str, board: Board):
+        self.shown, self.board = shown, board
+        self.rows, self.first, self.grids, self.begin = list[str](), 0, 0, 0
+        self.gaps = list[int]()
+        """Numbers of rows before each blank line inside the grid (Sudoku: between bands)."""
+
+    def add(self, number: int, cells: str) -> TextRow | None:
+        """Add a row; return the grid that it completes."""
+        self.first = self.first if self.rows else number
+        self.begin = self.begin if self.rows or self.grids else number
+        self.rows.append(cells)
+        if len(self.rows) < self.board.rows:
+            return None
+        rows, gaps, self.rows, self.gaps = self.rows, self.gaps, [], []
+        self.grids += 1
+        if gaps and gaps != list(range(gaps[0], self.board.rows, gaps[0])):
+            return TextRow(
+                self.first, "", problem=f"blank lines after rows {gaps} of a grid of {self.board.rows}"
+            )
+        if not self.board.spaces:
+            return TextRow(self.first, "".join(rows).strip(), firm=self.grids > 1)
+        try:
+            return TextRow(
+                self.first, join_rows(rows, self.board.rows, self.board.columns), firm=self.grids > 1
+            )
+        except ValueError as error:
+            return TextRow(self.first, "", problem=str(error), firm=self.grids > 1)
+
+    def blank(self, number: int) -> TextRow | None:
+        """End the block at a blank line, unless the line divides bands of a Sudoku; return a grid that is cut short."""
+        if self.gaps or (self.rows and not self.board.spaces and self.board.rows % len(self.rows) == 0):
+            self.gaps += [len(self.rows)] if len(self.rows) not in self.gaps else []
+            return None
+        return self.end(number, "the blank line")
+
+    def end(self, number: int, what: str = "line") -> TextRow | None:
+        """End the block; return a grid that is cut short."""
+        count, self.rows, self.gaps, grids, self.grids = len(self.rows), [], [], self.grids, 0
+        if not count:
+            return None
+        if grids:
+            raise SourceError(
+                f"{self.shown}:{self.begin}: {grids * self.board.rows + count} rows without a blank line between them; "
+                f"expected a multiple of {self.board.rows}. Put a blank line between the grids, so that a missing or "
+                "additional row is found"
+            )
+        problem = f"{count} lines of a grid; expected {self.board.rows} before {what} {number}"
+        if self.board.spaces:
+            problem += (
+                f". A row of free cells has its {self.board.columns} spaces; --grid {count}x{self.board.columns} reads "
+                "grids of this size"
+            )
+        return TextRow(self.first, "", problem=problem)
+
+
+def _grids(lines: Iterator[str], shown: str, board: Board) -> Iterator[TextRow]:
+    """Yield grids. A grid ends after its rows; a blank line or a title ends a block of grids.
+
+    Ruled lines and `#` lines may be anywhere in a Sudoku. A section [Solution] has the answer to the grid before.
+    """
+    section, block = "", _Block(shown, board)
+    last: TextRow | None = None
     number = 0
     for number, line in enumerate(lines, start=1):
-        cells = _grid_row(line, board)
-        if cells is None and board.spaces and pending and not line.strip():
-            cells = " " * board.columns  # free cells, trimmed at the end of the line
-        if cells is None:
-            if not line.strip() or (
-                not board.spaces and (_RULE.match(line) or line.lstrip().startswith("#"))
-            ):
-                continue
-            if pending:  # a title, before the grid is complete
-                yield cut(number)
-                pending = []
-            found = _SECTION.match(line.strip())
-            section = found[1].lower() if found else ""
+        grid: TextRow | None = None
+        if (cells := _grid_row(line, board)) is not None:
+            grid = block.add(number, cells)
+            if grid is not None and grid.firm and last is not None and section not in _NOT_READ:
+                last = last._replace(firm=True)
+        elif not line.strip():
+            grid = block.blank(number)
+        elif not board.spaces and (_RULE.match(line) or line.lstrip().startswith("#")):
             continue
-        first = first if pending else number
-        pending.append(cells)
-        if len(pending) < board.rows:
+        elif not board.spaces and (found := _section(line, shown, number)) is not None:
+            grid, section = block.end(number), found if not block.rows else section
+        elif _is_title(line, board):
+            grid, section = block.end(number), ""
+        else:
+            text = line.strip("\r\n")
+            hint = f"; --grid {board.rows}x{len(text)} reads rows of this length" if board.spaces else ""
+            raise SourceError(
+                f"{shown}:{number}: a line of {len(text)} characters, {text[:40]!r}; expected the {board.columns} "
+                f"cells of a row, a blank line or a title{hint}"
+            )
+        if grid is None or section in _NOT_READ:
             continue
-        grid, pending = "".join(pending).rstrip(None if not board.spaces else "\n"), []
-        if not section or section in _PUZZLE:
-            if last is not None:
-                yield last
-            last = TextRow(first, grid)
-        elif section in _ANSWER and last is not None:
-            last = last._replace(answer=grid)
+        if section in _ANSWER and last is not None and not grid.problem:
+            last = last._replace(answer=grid.question)
+            continue
+        if last is not None:
+            yield last
+        last = grid
+    if (grid := block.end(number + 1)) is not None:
+        if last is not None:
+            yield last
+        last = grid
     if last is not None:
         yield last
-    if pending:
-        yield cut(number + 1)
 
 
 # JSON.
@@ -293,18 +434,22 @@ def _of_json(value: Any, shown: str, board: Board, named: Mapping[str, str]) -> 
 def _of_object(
     value: dict[str, Any], shown: str, board: Board, named: Mapping[str, str]
 ) -> Iterator[TextRow]:
+    value |= {name: inner for name in named.values() if (inner := _inside(value, name)) is not None}
     names = list(value)
     at = find_columns(names, named, shown)
     if "question" not in at:
         lists = [item for item in value.values() if isinstance(item, list)]
-        if len(lists) == 1 and not {"train", "test", "examples", "messages", "input"} & value.keys():
+        if len(lists) == 1 and not {"train", "test", "examples", "messages", "input", "grid"} & value.keys():
             yield from _of_json(lists[0], shown, board, named)
             return
         what = "a task of ARC, which is built by: trm-data build arc" if "train" in value else "no puzzle"
+        if {"grid", "size"} <= value.keys():
+            what = f"a puzzle of f-puzzles, which is not read (write its cells as text of {board.cells} characters)"
         if {"examples", "messages"} & value.keys():
             what = "a task of BARC, which is built by: trm-data build arc"
+        missing = no_column(named.get("question", "question"), names)
         raise SourceError(
-            f"{shown}: an object with {', '.join(names[:8])} is {what}; {no_column('question', names)} "
+            f"{shown}: an object with {', '.join(names[:8])} is {what}; {missing} "
             f"(--columns question=NAME,answer=NAME names others). {FORMS}"
         )
     stated = {column: value[names[place]] for column, place in at.items()}
@@ -322,6 +467,15 @@ def _of_object(
         record = {names[at[column]]: item for column, item in zip(columns, items, strict=True)}
         for row in _of_object(record, f"{shown}: item {number}", board, named):
             yield row._replace(line=number)
+
+
+def _inside(value: Any, name: str) -> Any:
+    """Return the value with a dotted name, such as `metadata.puzzle`, of objects in objects; None if there is none."""
+    for part in name.split("."):
+        if not isinstance(value, dict) or part not in value:
+            return None
+        value = cast(dict[str, Any], value)[part]
+    return value
 
 
 def _as_text(value: Any, board: Board) -> str | None:

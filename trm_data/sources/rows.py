@@ -35,6 +35,8 @@ from trm_data.sources.columns import (
 )
 
 ROWS_AT_ONCE = 4096
+MOST_RATING, LEAST_RATING = float(np.finfo(np.float32).max), float(np.finfo(np.float32).tiny)
+"""Bounds of the ratings above 0, which the catalog stores as float32."""
 OTHER = 255
 """Marker for characters that are not a cell value."""
 _HASH_FACTOR = 0x9E3779B97F4A7C15
@@ -62,6 +64,8 @@ class TextRow(NamedTuple):
     rating: str = ""
     problem: str = ""
     """Reason for rejecting the row, if it is known before the cells are read."""
+    firm: bool = False
+    """Whether a bad row cannot be skipped, because the rows after it may be shifted."""
 
 
 @dataclass(frozen=True)
@@ -152,10 +156,14 @@ def read_rows(
             ratings.frombytes(read_batch.ratings[good].tobytes())
             lines.extend(batch[position].line for position in good.tolist())
             numbers.extend((good + count).tolist())
-            rejects |= {
-                count + position: Reject(source.shown, batch[position].line, problem)
-                for position, problem in read_batch.problems.items()
-            }
+            for position, problem in read_batch.problems.items():
+                row = batch[position]
+                if row.firm:
+                    raise SourceError(
+                        f"{source.shown}:{row.line}: {problem}. Put a blank line between the grids: without it, grids "
+                        "after a bad one may be shifted, so none is skipped"
+                    )
+                rejects[count + position] = Reject(source.shown, row.line, problem)
             count += len(batch)
             progress.advance(len(batch))
     except UnicodeDecodeError as error:
@@ -193,7 +201,7 @@ class _Batch(NamedTuple):
 
 def _decode(batch: list[TextRow], decoder: Decoder) -> _Batch:
     """Decode the rows of a batch; rows of unusual form are decoded one by one."""
-    _, texts, answer_texts, rating_texts, known_problems = zip(*batch, strict=True)
+    _, texts, answer_texts, rating_texts, known_problems, _ = zip(*batch, strict=True)
     questions, answers = decoder.many(texts), decoder.many(answer_texts)
     stated = np.array([bool(text) for text in answer_texts], np.bool_)
     good = decoder.is_question(questions) & (decoder.is_answer(answers) | ~stated)
@@ -275,6 +283,8 @@ def read_csv(text: Iterator[str], shown: str, named: Mapping[str, str] | None = 
     for fields in reader:
         if not fields:
             continue
+        extra = any(map(str.strip, fields[width:]))
+        problem = f"{len(fields)} fields; expected {width}, as in the header" if extra else ""
         fields.extend([""] * (width - len(fields) + 1))  # the last field represents a missing column
         fields[width:] = [""]
         yield TextRow(
@@ -282,6 +292,7 @@ def read_csv(text: Iterator[str], shown: str, named: Mapping[str, str] | None = 
             fields[question].removeprefix("'"),
             fields[answer].removeprefix("'"),
             fields[rating],
+            problem,
         )
 
 
@@ -294,6 +305,8 @@ def _decode_rating(text: str) -> float:
         rating = float(text)
     except ValueError:
         raise ValueError(f"rating {text!r}: expected a number of 0 or more") from None
-    if not 0 <= rating < math.inf:
+    if not rating >= 0:
         raise ValueError(f"rating {text!r}: expected a number of 0 or more")
-    return rating
+    if rating > MOST_RATING or 0 < rating < LEAST_RATING:
+        raise ValueError(f"rating {text!r}: expected 0, or {LEAST_RATING:.1e} to {MOST_RATING:.1e} (float32)")
+    return abs(rating)

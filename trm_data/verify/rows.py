@@ -99,6 +99,7 @@ def _compare_rows(manifest: Manifest, kind: Kind, shard: ShardRows, groups: Grou
     """Compare the rows of a shard with those derived from its base puzzles, `groups`."""
     if not kind.derives_rows:
         yield from _check_imported(manifest, shard, groups)
+        yield from kind.check_augmentations(manifest.spec, shard.split, shard.rows)
         return
     if manifest.virtual:
         yield from _check_base(shard, groups)

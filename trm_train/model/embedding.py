@@ -80,7 +80,7 @@ class InputEmbedding(nnx.Module):
     ) -> Float[Array, "B L D"]:
         """Return e in the compute dtype; `puzzle_rows` is None for a model without puzzle positions."""
         look_up = look_up_by_scatter if self.scatters else look_up_by_product
-        x = look_up(self.tokens[...], inputs, self.dtype)
+        x: Array = look_up(self.tokens[...], inputs, self.dtype)  # pyright: ignore[reportAssignmentType]
         if puzzle_rows is not None:
             x = jnp.concatenate([self._puzzle(puzzle_rows), x], axis=1)
         if self.learned_positions:

@@ -162,12 +162,7 @@ def start_run(
         rates = config.optim.lr * _rate_factors(config, record.total_steps)
         observer = Recorder(folder, record, start, pace, hosts, rates, compiled, console, tracker, lease)
     _watch(stack, observer, keep, hosts)
-    threads = prepared.record.cpu_threads
-    if 0 < start < record.total_steps and record.cpu_threads not in (None, threads):
-        observer.say(
-            f"{record.run}: began with {record.cpu_threads} CPU threads and resumes with {threads}; the numbers differ "
-            "by rounding from those of one thread count"
-        )
+    _compare_threads(observer, record, prepared.record)
     return Started(
         config=config,
         record=record,
@@ -202,6 +197,15 @@ def _first_state(record: RunRecord, mesh: Mesh, initial: Initial | None, observe
         weights = initial.weights
         observer.say(initial.note)
     return init_state(config, record.input_spec, config.data.global_batch_size, mesh, weights)[1]
+
+
+def _compare_threads(observer: Observer, record: RunRecord, now: RunRecord) -> None:
+    """Report a resume with another number of CPU threads than the run began with."""
+    if record.cpu_threads not in (None, now.cpu_threads):
+        observer.say(
+            f"{record.run}: began with {record.cpu_threads} CPU threads and resumes with {now.cpu_threads}; the numbers "
+            "differ by rounding from those of one thread count"
+        )
 
 
 def _watch(stack: ExitStack, observer: Observer, keep: Keep, hosts: Hosts) -> None:

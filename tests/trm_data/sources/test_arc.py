@@ -445,6 +445,28 @@ def test_json_lines_have_a_task_a_line(tmp_path, ending, packer):
     assert read.files[0].sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+@pytest.mark.parametrize("key", ["task_id", "id"])
+def test_json_lines_keep_the_names_that_they_state(tmp_path, key):
+    lines = [{key: "f0a1", **TASKS["a1"]}, TASKS["a1"], {key: 17, "examples": PAIRS}]
+    (tmp_path / "mine.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    read = read_tasks("repo", tmp_path, ["mine"])
+    assert [task.name for task in read.tasks] == ["f0a1", "mine-000002", "17"]
+    (tmp_path / "twice.jsonl").write_text("\n".join([json.dumps(lines[0])] * 2))
+    assert "task f0a1: is twice in twice" in refused(tmp_path, ["twice"], "repo")
+
+
+def test_tasks_of_every_depth_and_ending_are_read(tmp_path):
+    write_repo(tmp_path / "training", {"a1": TASKS["a1"]})
+    write_repo(tmp_path / "training" / "more" / "deep", {"b2": TASKS["b2"]})
+    text = json.dumps(TASKS["a1"])
+    (tmp_path / "training" / "c3.JSON").write_text(text)
+    (tmp_path / "training" / "more" / "d4.json.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "training" / ".hidden").mkdir()
+    (tmp_path / "training" / ".hidden" / "e5.json").write_text(text)
+    read = read_tasks("repo", tmp_path, ["training"])
+    assert [task.name for task in read.tasks] == ["a1", "b2", "c3", "d4"]
+
+
 def test_conversations_and_single_pairs_are_named(tmp_path):
     (tmp_path / "chat.jsonl").write_text(json.dumps({"messages": []}))
     assert "line 1, task chat-000001: holds a conversation" in refused(tmp_path, ["chat"], "repo")

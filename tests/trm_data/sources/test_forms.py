@@ -75,7 +75,9 @@ FORMS: dict[str, str] = {
     "one_after_the_other.txt": f"{LINES[0]}\n{LINES[1]}\n",
     "drawn.ss": DRAWN,
     "records.txt": f"{TEXTS[0]}:1:{ANSWERS[0]}\n{TEXTS[1]}:1:{ANSWERS[1]}\n",
-    "named.txt": f"first:{TEXTS[0]}:easy\nsecond:{TEXTS[1]}:hard\n",
+    "named.txt": f"first {TEXTS[0]}\nsecond {TEXTS[1]}\n",
+    "quoted.txt": "".join(f"'{text}',\n" for text in TEXTS),
+    "bands.txt": "\n\n".join(f"{a}\n{b}\n\n{c}\n{d}" for a, b, c, d in PUZZLES),
     "spaced.txt": "\n".join(" ".join(map(str, numbers)) for numbers in NUMBERS),
     "numbers.txt": "\n\n".join("\n".join("  ".join(map(str, row)) for row in grid) for grid in GRIDS),
     "game.opensudoku": "<opensudoku><name>x</name>"
@@ -129,8 +131,8 @@ def test_tables_of_texts_and_of_numbers(tmp_path: Path) -> None:
         assert (rejects, rows.puzzles.tolist()) == ([], NUMBERS), path
         assert rows.answers.any() == path.name.startswith("texts")
     assert read(tmp_path / "texts.parquet")[0].ratings[0] == 1.5
-    rows, _ = read(tmp_path / "texts.parquet", columns="question=solution")
-    assert "".join(map(str, rows.puzzles[0].tolist())) == ANSWERS[0]
+    _, rejects = read(tmp_path / "texts.parquet", columns="question=solution")
+    assert [reject.reason.startswith("has no blank cell") for reject in rejects] == [True, True]
 
 
 PACKERS = {
@@ -268,7 +270,7 @@ TOKENS = [2, 2, 1, 2, 3, 2, 1, 2, 2, 2, 4, 2]
 MAZES: dict[str, str] = {
     "lines.txt": f"{FLAT}\n",
     "block.txt": "\n".join(MAZE),
-    "trimmed.txt": "\n".join(row.rstrip() for row in MAZE),
+    "trimmed.txt": "\n".join([MAZE[0], *(row.rstrip() for row in MAZE[1:])]),
     "titles.txt": f"Maze 1\n{chr(10).join(MAZE)}\n\nMaze 2, as before\n{chr(10).join(MAZE)}\n",
     "texts.json": json.dumps([FLAT]),
     "rows.json": json.dumps([list(MAZE)]),
@@ -285,6 +287,98 @@ def test_every_form_of_mazes_is_the_same_maze(tmp_path: Path, name: str) -> None
     assert isinstance(rows, MazeRows)
     assert rows.inputs[0].tolist() == TOKENS
     assert [reject.reason for reject in rejects] == (["the same maze as line 2"] if "titles" in name else [])
+
+
+FREE = ("    ", "S # ", "  G#")
+WALLS = ("####", "#SG#", "####")
+
+
+def mazes(path: Path, rows: int, columns: int) -> tuple[MazeRows, list[Reject]]:
+    with fetch_source(parse_source(str(path), allowed=KINDS)) as source:
+        return read_mazes(source, rows, columns)
+
+
+@pytest.mark.parametrize("between", ["", "\n", "Maze 1\n\n", "A title\n"])
+def test_a_free_first_row_is_a_row(tmp_path: Path, between: str) -> None:
+    grids = [FREE, FREE[::-1], MAZE]
+    path = write(tmp_path / "a.txt", between + between.join("\n".join(rows) + "\n" for rows in grids))
+    found, rejects = mazes(path, 3, 4)
+    assert rejects == []
+    marks = dict(zip("# SG", range(1, 5), strict=True))
+    assert found.inputs.tolist() == [[marks[cell] for row in rows for cell in row] for rows in grids]
+
+
+SMALLER: dict[str, str] = {
+    "blocks.txt": "\n\n".join("\n".join(WALLS) for _ in range(2)),
+    "lines.csv": 'maze\n"{}"\n'.format("\n".join(WALLS)),
+    "rows.json": json.dumps([{"maze": "\n".join(WALLS)}]),
+    "one.txt": "\n".join(WALLS),
+}
+
+
+@pytest.mark.parametrize("grid", [(3, 5), (4, 4), (5, 4), (4, 5), (3, 3)])
+@pytest.mark.parametrize("name", SMALLER)
+def test_a_maze_of_another_size_is_refused_and_its_size_named(
+    tmp_path: Path, name: str, grid: tuple[int, int]
+) -> None:
+    path = write(tmp_path / name, SMALLER[name])
+    try:
+        found, rejects = mazes(path, *grid)
+        assert (len(found), len(rejects) > 0) == (0, True)
+        text = rejects[0].reason
+    except SourceError as error:
+        text = str(error)
+    assert "--grid" in text
+
+
+BROKEN: dict[str, tuple[str, int]] = {  # text, and the line that is named
+    "rules.txt": ("\n####\n".join("\n".join(WALLS) for _ in range(4)), 7),
+    "missing_row.txt": ("\n".join([*WALLS, *WALLS[1:], *WALLS, *WALLS]), 1),
+    "trimmed_first_row.txt": ("\nS # \n  G#\n\n####\n#SG#\n####\n", 2),
+    "trimmed_middle_row.txt": ("S # \n\n  G#\n\n####\n#SG#\n####\n", 1),
+    "wide.txt": ("####\n#SG#\n#####\n", 3),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_text_whose_rows_would_shift_is_refused(tmp_path: Path, name: str) -> None:
+    text, line = BROKEN[name]
+    path = write(tmp_path / name, text)
+    if "trimmed" in name:  # blank lines divide the mazes, so the next one is whole
+        found, rejects = mazes(path, 3, 4)
+        assert rejects[0].line == line
+        assert found.inputs.tolist() == [[1, 1, 1, 1, 1, 3, 4, 1, 1, 1, 1, 1]]
+        return
+    with pytest.raises(SourceError) as caught:
+        mazes(path, 3, 4)
+    assert str(caught.value).startswith(f"{path}:{line}:")
+
+
+def test_mazes_of_numbers_need_their_symbols(tmp_path: Path) -> None:
+    grid = [["# SG".index(cell) for cell in row] for row in MAZE]
+    ref = parse_source(str(write(tmp_path / "a.json", json.dumps([{"maze": grid}]))), allowed=KINDS)
+    with fetch_source(ref) as source:
+        assert "--symbols" in read_mazes(source, 3, 4)[1][0].reason
+    with fetch_source(dataclasses.replace(ref, symbols="01234")) as source:
+        rows, rejects = read_mazes(source, 3, 4)
+    assert (rejects, rows.inputs[0].tolist()) == ([], TOKENS)
+
+
+def test_solutions_below_puzzles_are_not_puzzles(tmp_path: Path) -> None:
+    solution = "\n".join(ANSWERS[0][i : i + 4] for i in range(0, 16, 4))
+    for name, text in {
+        "lines": f"{TEXTS[0]}\n{ANSWERS[0]}\n",
+        "blocks": f"{LINES[0]}\n\n{solution}\n",
+        "titles": f"Puzzle 1\n{LINES[0]}\nSolution 1\n{solution}\n",
+    }.items():
+        rows, rejects = read(write(tmp_path / f"{name}.txt", text))
+        assert rows.puzzles.tolist() == NUMBERS[:1], name
+        assert ["has no blank cell" in reject.reason for reject in rejects] == [True], name
+    with pytest.raises(SourceError, match=r"section \[Answers\]"):
+        read(write(tmp_path / "a.sdk", f"[Puzzle]\n{LINES[0]}\n[Answers]\n{solution}\n"))
+    side = "\n".join(f"{left}  {right}" for left, right in zip(PUZZLES[0], solution.split(), strict=True))
+    with pytest.raises(SourceError, match=r"side.txt:"):
+        read(write(tmp_path / "side.txt", f"{LINES[1]}\n\n{side}\n"))
 
 
 def test_builds_read_them_and_their_digests_are_those_of_lines(tmp_path: Path) -> None:
@@ -321,3 +415,50 @@ def test_the_shared_cases_are_read(shared_data: Path) -> None:
     for name, (side, count, clues) in expected.items():
         rows, rejects = read(cases / name, side)
         assert (len(rows), int(np.count_nonzero(rows.puzzles[0])), rejects) == (count, clues, []), name
+
+
+def test_the_shared_cases_of_text_are_read_or_refused(shared_data: Path) -> None:
+    """Checks the number of puzzles, answers and ratings, or the start of the message."""
+    cases = shared_data.parent / "cases"
+    if not (cases / "t4-53-text").is_dir():
+        pytest.skip("no shared/cases/t4-* beside the checkout")
+    read_rightly = {
+        "t4-01-puzzle-space-solution/id.txt": (9, 14, 14, 0),
+        "t4-01-puzzle-space-solution/p.txt": (9, 14, 14, 0),
+        "t4-01-puzzle-space-solution/rate.txt": (9, 14, 14, 14),
+        "t4-01-puzzle-space-solution/tab.txt": (9, 14, 14, 0),
+        "t4-02-rating-forms/frac.txt": (9, 14, 0, 14),
+        "t4-02-rating-forms/sci.txt": (9, 14, 0, 14),
+        "t4-02-rating-forms/semirec.txt": (9, 14, 14, 14),
+        "t4-05-reasoning-gym/plain.jsonl": (9, 14, 14, 0),
+        "t4-53-text/qqwing.txt": (9, 14, 0, 0),
+        "t4-53-text/quoted.txt": (9, 14, 0, 0),
+        "t4-54-4x4/space.txt": (4, 12, 12, 0),
+        "t4-54-4x4/title.txt": (4, 12, 0, 0),
+    }
+    for name, (side, *counts) in read_rightly.items():
+        rows, rejects = read(cases / name, side)
+        found = [len(rows), int(rows.answers.any(axis=1).sum()), int((~np.isnan(rows.ratings)).sum())]
+        assert (found, rejects) == (counts, []), name
+    refused_rows = {
+        "t4-02-rating-forms/ed.txt": (14, "the word 'ED=1.5/1.2/1.2'"),
+        "t4-02-rating-forms/first.txt": (14, "'1.5' before the puzzle"),
+        "t4-02-rating-forms/neg.txt": (13, "rating '-1'"),
+        "t4-02-rating-forms/semi.txt": (14, "the word 'GP'"),
+        "t4-53-text/arrow.txt": (14, "the word '=>'"),
+        "t4-53-text/eq.txt": (14, "expected 81 characters, got 163"),
+        "t4-53-text/euler-sol.txt": (14, "has no blank cell"),
+        "t4-55-puzzle-then-solution/grids.txt": (12, "has no blank cell"),
+        "t4-55-puzzle-then-solution/solutions-only.txt": (12, "has no blank cell"),
+    }
+    for name, (count, reason) in refused_rows.items():
+        rejects = read(cases / name, 9)[1]
+        assert (len(rejects), rejects[0].reason.startswith(reason)) == (count, True), (name, rejects[:1])
+    for name, side in (("t4-53-text/side.txt", 9), ("t4-03-fpuzzles/one.json", 9)):
+        with pytest.raises(SourceError):
+            read(cases / name, side)
+    for name in ("line", "one", "tight", "titles"):
+        rows = mazes(cases / "t4-32-maze-first-row-free" / f"{name}.txt", 6, 6)[0]
+        assert rows.inputs[0].tolist() == [2] * 6 + [1, 1, 1, 2, 2, 1, 2, 2, 2, 2, 4, 2, 2, 3, 1, 2, 1, 2, 2, 1] + [
+            2, 2, 2, 1, 1, 1, 2, 1, 2, 2
+        ], name  # fmt: skip

@@ -2,6 +2,7 @@
 
 import dataclasses
 import gzip
+import re
 import tracemalloc
 from pathlib import Path
 
@@ -272,14 +273,66 @@ def test_columns_that_are_none(text: str) -> None:
         parse_columns(text)
 
 
-def test_lines_with_an_id_a_rating_or_a_comment(tmp_path: Path) -> None:
+NUMBERS = ("7", "2.5", ".55", "1.5e+00", "0", "-0")
+
+
+@pytest.mark.parametrize("between", [" ", "\t", ",", ";", " ; ", "  "])
+@pytest.mark.parametrize("form", ["P", "P r", "P S", "P S r", "id P", "id P S r", "n P r", "P r  # 9"])
+def test_the_words_of_a_line(tmp_path: Path, form: str, between: str) -> None:
+    answers = [encode_grid(grid) for grid in generate(0, 0, 0, 6, 3, 3)[1]]
+    lines: list[str] = []
+    for number, (answer, rating) in enumerate(zip(answers, NUMBERS, strict=True)):
+        words = {"P": f"..{answer[2:]}", "S": answer, "r": rating, "n": str(number), "id": f"a{number}"}
+        lines.append(between.join(words.get(word, word) for word in form.split(" ")))
     path = tmp_path / "puzzles.txt"
-    path.write_text(f"{PUZZLE} 7\nid-2 {OTHER} 2.5\n{PUZZLE[::-1]} found by somebody 3  # 9\n")
+    path.write_text("\n".join(lines) + "\n")
     with fetch_source(parse_source(f"txt:{path}")) as source:
         rows, rejects = read_puzzles(source, 9)
     assert rejects == []
-    assert rows.ratings[:2].tolist() == [7, 2.5]
-    assert np.isnan(rows.ratings[2])
+    assert ["".join(map(str, row))[2:] for row in rows.puzzles.tolist()] == [text[2:] for text in answers]
+    assert rows.lines.tolist() == [1, 2, 3, 4, 5, 6]
+    if "S" in form:
+        assert ["".join(map(str, row)) for row in rows.answers.tolist()] == answers
+    else:
+        assert not rows.answers.any()
+    if "r" in form:
+        np.testing.assert_allclose(rows.ratings, [float(each) for each in NUMBERS], rtol=1e-7)
+        assert not np.signbit(rows.ratings).any()
+    else:
+        assert np.isnan(rows.ratings).all()
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("P found by somebody", "the word 'found'"),
+        ("P ED=1.5/1.2/1.2", "the word 'ED=1.5/1.2/1.2'"),
+        ("P => S", "the word '=>'"),
+        ("P=S", "expected 81 characters, got 163"),
+        ("P S 3 4", "the word '4'"),
+        ("P 3 S", "the word"),
+        ("P;1.5;GP;H0", "the word 'GP'"),
+        ("P -3", "rating '-3'"),
+        ("P 1e39", "rating '1e39'"),
+        ("P 1e-46", "rating '1e-46'"),
+        ("1.5 P", "'1.5' before the puzzle"),
+        ("3 P", "'3' before the puzzle"),
+        ("P T", "which has 80 characters"),
+        ("S", "has no blank cell"),
+        ("P:many:S", "'many': expected the number of solutions"),
+    ],
+)
+def test_a_word_without_meaning_is_named(tmp_path: Path, line: str, reason: str) -> None:
+    """Of two lines: the first one is `7 PUZZLE`."""
+    solution = encode_grid(generate(0, 0, 0, 1, 3, 3)[1][0])
+    words = {"P": f"..{solution[2:]}", "S": solution, "T": solution[:80]}
+    path = tmp_path / "puzzles.txt"
+    path.write_text(f"7 {PUZZLE}\n" + re.sub(r"\b[PST]\b", lambda match: words[match[0]], line) + "\n")
+    with fetch_source(parse_source(f"txt:{path}")) as source:
+        rows, rejects = read_puzzles(source, 9)
+    assert rows.lines.tolist() == [1]
+    assert [reject.line for reject in rejects] == [2]
+    assert reason in rejects[0].reason
 
 
 @pytest.mark.parametrize(
@@ -434,6 +487,7 @@ class Told:
 
 def test_rows_of_several_batches_are_those_of_one(csv_file, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = encode_grid(generate(0, 0, 0, 1, 3, 3)[1][0])
+    easy = f".{answer[1:]}"
     multi_line = f'"{OTHER[:40]}\n{OTHER[40:]}"'
     path = csv_file(
         f"a,{PUZZLE},,1",
@@ -441,11 +495,13 @@ def test_rows_of_several_batches_are_those_of_one(csv_file, monkeypatch: pytest.
         f"a,{PUZZLE},,2",
         f"a,{multi_line},,",
         f"a,{OTHER.replace('0', '.')},,7",
-        f"a,{answer},{answer},many",
+        f"a,{easy},{answer},many",
         "",
-        f"a,{answer},{answer[:80]}.,3",
-        f"a,{answer},{answer},3,too many",
-        f"a,' {answer},{answer}",
+        f"a,{easy},{answer[:80]}.,3",
+        f"a,{easy},{answer},3,,",
+        f"a,' {easy},{answer}",
+        f"a,{easy},{answer},3,too many",
+        f"a,{answer},,",
     )
     whole = read(path)
     monkeypatch.setattr("trm_data.sources.rows.ROWS_AT_ONCE", 2)
@@ -453,21 +509,23 @@ def test_rows_of_several_batches_are_those_of_one(csv_file, monkeypatch: pytest.
     with fetch_source(parse_source(f"csv:{path}")) as source:
         rows, rejects = read_puzzles(source, 9, progress=told)
     assert rows.lines.tolist() == [2, 6, 11]
-    assert [reject.line for reject in rejects] == [3, 4, 7, 8, 10, 12]
+    assert [reject.line for reject in rejects] == [3, 4, 7, 8, 10, 12, 13, 14]
     assert rejects[1].reason.endswith("line 2")
     assert rejects[3].reason.startswith("rating 'many'")
     assert rejects[4].reason.startswith("answer: a blank")
+    assert rejects[6].reason.startswith("5 fields; expected 4")
+    assert rejects[7].reason.startswith("has no blank cell")
     assert whole[1] == [(reject.line, reject.reason) for reject in rejects]
     for field in dataclasses.fields(PuzzleRows):
         np.testing.assert_array_equal(getattr(whole[0], field.name), getattr(rows, field.name))
     assert told.stages == ["read puzzles.csv"]
-    assert sum(told.done) == 9
+    assert sum(told.done) == 11
 
 
 def test_memory_of_reading_is_that_of_the_cells(csv_file) -> None:
     count = 50_000
     permuted = np.random.default_rng(0).permuted(np.tile(np.arange(1, 10), (count, 9)), axis=1)
-    path = csv_file(*(f"a,{text},,5" for text in map("".join, permuted.astype(str))))
+    path = csv_file(*(f"a,.{text[1:]},,5" for text in map("".join, permuted.astype(str))))
     tracemalloc.start()
     try:
         rows, _ = read(path)

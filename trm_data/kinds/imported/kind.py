@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -31,13 +31,16 @@ from trm_data.kinds.base import (
 from trm_data.kinds.imported.options import NAME, ImportedOptions
 from trm_data.kinds.registry import load_kind, options_from_json
 from trm_data.kinds.table.kind import PALETTE, SYMBOLS
-from trm_data.records import Augmentations, Groups, Selection
+from trm_data.records import Augmentations, Groups, Rows, Selection
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource, SourceRef, Sources
 from trm_data.sources.published import ImportedRows, read_imported
 from trm_data.specs import SPLITS, DatasetSpec, Options, SourceSpec, Split, canonical_json
 from trm_data.symmetry.base import Augmenter, Unchanged
+
+CHECKED_AT_ONCE = 4096
+"""Number of puzzles that are checked together."""
 
 
 def _options(spec: DatasetSpec) -> ImportedOptions:
@@ -103,11 +106,20 @@ class ImportedKind(Kind):
         progress.advance(sum(len(rows.inputs) for rows in found.splits.values()))
         names = list(found.names) or [str(identifier) for identifier in range(found.num_identifiers)]
         rules = _rules(spec)
-        splits: dict[Split, Groups] = {
-            split: _groups(found, split, sources.main.spec.name, rules)
-            for split in SPLITS
-            if split in found.splits
-        }
+        splits: dict[Split, Groups] = {}
+        classes: dict[Split, list[tuple[str, str]]] = {}
+        for split in SPLITS:
+            if split not in found.splits:
+                continue
+            splits[split], classes[split] = _groups(found, split, sources.main.spec.name, rules)
+            if problems := self.check_augmentations(spec, split, found.splits[split]):
+                raise SpecError(_without_rules(sources.main.spec.name, problems, spec))
+        warnings: list[str] = []
+        if rules is not None and (shared := rules[0].compare_splits(rules[1], classes).problems):
+            warnings.append(
+                f"{len(shared):,} puzzles are in two splits, up to symmetry (the first: {shared[0]}). The rows are "
+                f"imported as they are; trm-data build {rules[1].kind} of the original puzzles keeps splits apart"
+            )
         attachments = {"test_puzzles.json": found.test_puzzles} if found.test_puzzles else {}
         return Selection(
             splits,
@@ -116,6 +128,7 @@ class ImportedKind(Kind):
             identifiers_digest=hashlib.sha256(canonical_json(names)).hexdigest(),
             identifier_names=found.names,
             attachments=attachments,
+            warnings=warnings,
         )
 
     @override
@@ -134,6 +147,31 @@ class ImportedKind(Kind):
         wrong = puzzles.first_group + np.unique(groups)
         problems = named_problems(split, "group", wrong, "has a token beyond the vocabulary")
         return CheckedPuzzles(problems, _hashes(puzzles.inputs, puzzles.first_examples))
+
+    @override
+    def check_augmentations(self, spec: DatasetSpec, split: Split, rows: Rows) -> list[str]:
+        """Check every augmentation by the rules of its kind, and that it is an image of its original."""
+        if (rules := _rules(spec)) is None or not rows.augmentations.any():
+            return []
+        numbers = np.stack([rows.groups, rows.augmentations], axis=1)
+        starts = np.flatnonzero(np.concatenate([[True], (np.diff(numbers, axis=0) != 0).any(axis=1)]))
+        bounds = np.append(starts, len(rows))
+        originals: dict[int, str] = {}
+        problems: list[str] = []
+        for begin in range(0, len(starts), CHECKED_AT_ONCE):
+            part = bounds[begin : begin + CHECKED_AT_ONCE + 1]
+            checked = _check_puzzles(rules, split, rows, part)
+            if checked.problems:
+                each = (_check_puzzles(rules, split, rows, part[i : i + 2]) for i in range(len(part) - 1))
+                wrong = ((i, found.problems[0]) for i, found in enumerate(each) if found.problems)
+                for i, problem in itertools.islice(wrong, PROBLEMS_SHOWN - len(problems)):
+                    problems.append(f"{_place(split, rows, part[i])}: {problem.rpartition(': ')[2]}")
+            for start, hash_ in zip(part, checked.canonical_hashes, strict=False):
+                if hash_ != originals.setdefault(int(rows.groups[start]), hash_):
+                    problems.append(f"{_place(split, rows, start)}: is not an image of its original")
+            if len(problems) >= PROBLEMS_SHOWN:
+                return [*problems[:PROBLEMS_SHOWN], f"{split}: there may be more; the check ended there"]
+        return problems
 
     @override
     def compare_splits(self, spec: DatasetSpec, classes: Mapping[Split, list[tuple[str, str]]]) -> Comparison:
@@ -189,6 +227,23 @@ class ImportedKind(Kind):
         return Drawing(symbols, (grid % len(PALETTE)).astype(np.uint8), PALETTE)
 
 
+def _check_puzzles(
+    rules: tuple[Kind, DatasetSpec], split: Split, rows: Rows, bounds: NDArray[np.int64]
+) -> CheckedPuzzles:
+    """Check puzzles of rows by the rules of their kind; `bounds` has the first row of each, and their end."""
+    kind, inner = rules
+    part = slice(int(bounds[0]), int(bounds[-1]))
+    inputs, labels = kind.undo_unrecorded_translation(rows.inputs[part], rows.labels[part])
+    facts: dict[str, Any] = dict(kind.facts(inner, inputs, labels))
+    if kind.geometry(inner).identifier_each:
+        facts["task"] = [""] * (len(bounds) - 1)
+    return kind.check_puzzles(inner, split, BasePuzzles(inputs, labels, bounds - bounds[0], 0, facts))
+
+
+def _place(split: Split, rows: Rows, row: int) -> str:
+    return f"{split} group {rows.groups[row]}, augmentation {rows.augmentations[row]}"
+
+
 def _said(geometry: Geometry) -> str:
     return f"{geometry.grid_rows}x{geometry.grid_columns} with {geometry.vocabulary_size} tokens"
 
@@ -201,8 +256,16 @@ def _open_folder(source: SourceRef) -> Generator[Sources, None, None]:
     yield Sources(LocalSource(spec, shown=source.path, path=folder))
 
 
-def _groups(found: ImportedRows, split: Split, source: str, rules: tuple[Kind, DatasetSpec] | None) -> Groups:
-    """Return the groups of a split, with the facts that their kind computes."""
+def _without_rules(source: str, problems: Sequence[str], spec: DatasetSpec) -> str:
+    """Return the message on rows that break the rules of their kind."""
+    kind = _options(spec).of
+    return f"{source}: {'; '.join(problems)} (--kind rows imports them without the rules of {kind})"
+
+
+def _groups(
+    found: ImportedRows, split: Split, source: str, rules: tuple[Kind, DatasetSpec] | None
+) -> tuple[Groups, list[tuple[str, str]]]:
+    """Return the groups of a split with the facts that their kind computes, and their classes."""
     rows = found.splits[split]
     starts = np.flatnonzero(np.concatenate([[True], np.diff(rows.groups) != 0]))
     sizes = np.diff(np.append(starts, len(rows)))
@@ -214,7 +277,7 @@ def _groups(found: ImportedRows, split: Split, source: str, rules: tuple[Kind, D
     facts: dict[str, Any] = {}
     if found.names and found.num_identifiers > 1:
         facts["task"] = [found.names[identifier].split("|||")[0] for identifier in first.tolist()]
-    hashes = _hashes(inputs, first_examples)
+    hashes, classes = _hashes(inputs, first_examples), list[tuple[str, str]]()
     if rules is not None:
         kind, inner = rules
         settled = kind.undo_unrecorded_translation(inputs, labels)
@@ -226,8 +289,8 @@ def _groups(found: ImportedRows, split: Split, source: str, rules: tuple[Kind, D
             raise SpecError(
                 f"{source}: {'; '.join(checked.problems)} (--kind rows imports them without the rules of {inner.kind})"
             )
-        hashes = checked.canonical_hashes or hashes
-    return Groups(
+        hashes, classes = checked.canonical_hashes or hashes, checked.classes
+    groups = Groups(
         inputs=inputs,
         labels=labels,
         first_examples=first_examples,
@@ -242,6 +305,7 @@ def _groups(found: ImportedRows, split: Split, source: str, rules: tuple[Kind, D
         facts=facts,
         imported=rows,
     )
+    return groups, classes
 
 
 def _hashes(inputs: NDArray[np.uint8], first_examples: NDArray[np.int64]) -> list[str]:

@@ -6,6 +6,7 @@ Neighbours: `kinds.maze.source` reads text with them; `solve`, `generate` and `c
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import numpy as np
@@ -79,7 +80,11 @@ def decode_maze(text: str, rows: int, columns: int, cells: str = "") -> NDArray[
         cells: Characters of wall, free, start, goal and path; default: `CELLS`.
     """
     if len(text) != rows * columns:
-        raise ValueError(f"expected {rows * columns} characters, got {len(text)}")
+        side = math.isqrt(len(text))
+        square = (
+            f" (--grid {side}x{side} reads mazes of this size)" if side >= 3 and side**2 == len(text) else ""
+        )
+        raise ValueError(f"expected {rows * columns} characters, got {len(text)}{square}")
     values = np.frombuffer(text.translate(cell_tokens(cells or CELLS)).encode("latin-1"), dtype=np.uint8)
     if values.max() == _OTHER:
         position = int(np.argmax(values == _OTHER))

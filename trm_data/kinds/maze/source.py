@@ -19,7 +19,8 @@ from trm_data.kinds.maze.encode import CELLS, cell_tokens, check_cells, check_ma
 from trm_data.records import Reject
 from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource
-from trm_data.sources.forms import Board, read_puzzle_rows
+from trm_data.sources.columns import is_json, json_cells
+from trm_data.sources.forms import Board, join_rows, read_puzzle_rows
 from trm_data.sources.rows import Decoder, SourceRows, TextRow, read_rows
 
 
@@ -71,7 +72,7 @@ def read_mazes(
         raise SourceError(f"{source.shown}: --symbols {error}") from error
 
     def decode(row: TextRow) -> tuple[NDArray[np.uint8], NDArray[np.uint8] | None]:
-        maze = decode_maze(_in_a_line(row.question, columns), rows, columns, cells)
+        maze = decode_maze(_in_a_line(row.question, rows, columns, cells), rows, columns, cells)
         _check_one_each(maze)
         if np.any(maze == MAZE_PATH):
             position = int(np.argmax(maze == MAZE_PATH)) + 1
@@ -95,16 +96,27 @@ def read_mazes(
     return MazeRows(found.questions, found.answers, found.ratings, found.lines), rejects
 
 
-def _in_a_line(text: str, columns: int) -> str:
-    """Join a maze of several lines into one; cells trimmed at line ends are free."""
+def _in_a_line(text: str, rows: int, columns: int, cells: str) -> str:
+    """Join a maze of several lines, or of numbers under `--symbols`, into one line."""
+    if is_json(text):
+        if not cells:
+            raise ValueError(
+                "is of numbers; expected characters. --symbols names the numbers of wall, free, start, goal and path, "
+                "such as --symbols 10234"
+            )
+        numbers = json_cells(text)
+        lines = numbers if isinstance(numbers[0], list) else [numbers]
+        if any(not 0 <= cell <= 9 for line in lines for cell in line):
+            raise ValueError("has numbers of two digits; expected a digit for each cell")
+        text = "\n".join("".join(map(str, line)) for line in lines)
     if "\n" not in text and "\r" not in text:
         return text
-    return "".join(line.ljust(columns) for line in text.splitlines())
+    return join_rows(text.splitlines(), rows, columns)
 
 
 def _decode_answer(text: str, rows: int, columns: int, cells: str) -> NDArray[np.uint8]:
     try:
-        return decode_maze(_in_a_line(text, columns), rows, columns, cells)
+        return decode_maze(_in_a_line(text, rows, columns, cells), rows, columns, cells)
     except ValueError as error:
         raise ValueError(f"answer: {error}") from error
 

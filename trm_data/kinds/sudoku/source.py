@@ -84,13 +84,18 @@ def read_puzzles(
     def decode(row: TextRow) -> tuple[NDArray[np.uint8], NDArray[np.uint8] | None]:
         answer = row.answer.strip()
         question = _decode(row.question.strip(), side, digits)
+        if question.all():
+            raise ValueError(
+                "has no blank cell: is it the solution of the puzzle before it? A solution follows its puzzle in the "
+                "same line, or in a section [Solution]"
+            )
         return question, _decode_answer(answer, side, digits) if answer else None
 
     decoder = Decoder(
         side * side,
         decode,
         cell_values(digits or digit_alphabet(side)),
-        is_question=lambda cells: np.all(cells <= side, axis=1),
+        is_question=lambda cells: np.all(cells <= side, axis=1) & ~np.all(cells, axis=1),
         is_answer=lambda cells: np.all((cells > 0) & (cells <= side), axis=1),
     )
     rows, rejects = read_rows(source, read, decoder, "puzzle", distinct=distinct, progress=progress)
