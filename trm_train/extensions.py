@@ -13,7 +13,6 @@ import, and are imported whenever experiments are listed or looked up.
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
@@ -62,11 +61,11 @@ EXPERIMENTS = "TRM_EXPERIMENTS"
 """Environment variable: path of a file of experiments; child processes inherit it."""
 
 
-def load_experiment_modules() -> None:
-    """Import the modules of other packages that register experiments, and the user's file of experiments."""
+def load_experiment_modules(file: str | None) -> None:
+    """Import the modules of other packages that register experiments, and the user's file of experiments, if any."""
     for name in extensions("experiments"):
         load_extension("experiments", name, (), "entry point trm_train.experiments")
-    if file := os.environ.get(EXPERIMENTS):
+    if file:
         _load_file(Path(file))
 
 

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import re
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,6 @@ from trm_train.experiments.dataset import is_named, plan_dataset, plan_datasets
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.registry import (
     Experiment,
-    check_distinct,
     datasets_by_experiment,
     experiments_at,
     find_experiment,
@@ -100,7 +100,7 @@ def test_a_guide_lacks_nothing() -> None:
 
 
 @pytest.fixture
-def one_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def one_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None, None, None]:
     """A file next to the others, with an experiment and an alias of the quickstart."""
     (tmp_path / "more.py").write_text(f"""
 import dataclasses
@@ -124,6 +124,9 @@ def same():
     monkeypatch.setattr(experiments, "__path__", [*experiments.__path__, str(tmp_path)])
     monkeypatch.setattr(registry, "_EXPERIMENTS", dict(registry._EXPERIMENTS))
     monkeypatch.delitem(sys.modules, "trm_train.experiments.more", raising=False)
+    registry._import_experiments.cache_clear()
+    yield
+    registry._import_experiments.cache_clear()
 
 
 def test_a_file_is_found_by_being_there(
@@ -155,23 +158,31 @@ def test_unknown_experiments_name_the_closest() -> None:
         find_experiment("quikstart")
 
 
-def test_two_names_for_one_run_are_refused_unless_declared() -> None:
-    def item(name: str, alias_of: str | None = None, **changes) -> tuple[Experiment, Setting]:
-        config = dataclasses.replace(QUICKSTART, **changes)
-        aliases = {} if alias_of is None else {"full": alias_of}
-        return Experiment(name, "group", lambda _: config, None, aliases), SETTINGS[0]
+@pytest.mark.parametrize(
+    ("target", "changes", "said"),
+    [
+        ("quickstart", {"total_steps": 3}, "wrong is declared an alias of quickstart"),
+        ("quickstart", {"seed": 1}, "wrong is declared an alias of quickstart"),
+        ("zzz", {}, "no experiment 'zzz'"),
+    ],
+)
+def test_an_alias_of_another_run_is_refused(
+    monkeypatch: pytest.MonkeyPatch, target: str, changes: dict[str, int], said: str
+) -> None:
+    config = dataclasses.replace(QUICKSTART, **changes)
+    monkeypatch.setattr(registry, "_EXPERIMENTS", dict(registry._EXPERIMENTS))
+    settings = find_experiment("quickstart").settings
+    registry.add_experiment(
+        Experiment("wrong", "group", lambda _: config, None, {settings[0]: target}, settings)
+    )
+    with pytest.raises(ConfigError, match=said):
+        find_run_of("wrong")
 
-    with pytest.raises(ConfigError, match="a and b are the same run"):
-        check_distinct([item("a"), item("b")])
-    check_distinct([item("a"), item("b", alias_of="a")])
-    check_distinct([item("b", alias_of="a"), item("a")])
-    check_distinct([item("a"), item("b", total_steps=3), item("c", seed=1)])
-    with pytest.raises(ConfigError, match="b is declared an alias of a, but is another run"):
-        check_distinct([item("a"), item("b", alias_of="a", total_steps=3)])
-    with pytest.raises(ConfigError, match="alias of z, which is no experiment"):
-        check_distinct([item("a"), item("b", alias_of="z")])
-    with pytest.raises(ConfigError, match=r"alias of b, which is an alias itself \(of a\)"):
-        check_distinct([item("a"), item("b", alias_of="a"), item("c", alias_of="b")])
+
+def test_the_experiments_are_imported_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    load_experiments()
+    monkeypatch.setattr(registry.importlib, "import_module", None)
+    assert "quickstart" in load_experiments()
 
 
 STUDY_SIZES = {
@@ -188,7 +199,13 @@ def test_the_study_has_67_experiments() -> None:
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_at_every_setting_runs_are_distinct_sound_and_of_named_datasets(setting: Setting) -> None:
-    found = experiments_at(setting)  # raises for undeclared equal runs and wrong aliases
+    found = experiments_at(setting)
+    names: dict[tuple[str, int], str] = {}  # each run has one experiment; others with it are declared aliases
+    for name, item in found.items():
+        config = item.make(setting)
+        assert find_run_of(name, setting).name == names.setdefault(
+            (identity_hash(config), config.seed), item.alias_of(setting) or name
+        )
     assert set(STUDY_SIZES) <= {item.group for item in found.values()}
     for item in found.values():
         config = item.make(setting)

@@ -64,7 +64,9 @@ def gated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None, No
     ]
     (info / "entry_points.txt").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(site)
+    registry._import_experiments.cache_clear()
     yield
+    registry._import_experiments.cache_clear()
     for name in ("gated", "gated_study"):
         sys.modules.pop(name, None)
 

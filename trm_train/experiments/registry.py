@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import importlib
+import os
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +17,7 @@ from trm_train.config.run import RunConfig, identity_hash
 from trm_train.errors import ConfigError
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.setting import SETTINGS, Scale, Setting
-from trm_train.extensions import load_experiment_modules
+from trm_train.extensions import EXPERIMENTS, load_experiment_modules
 
 
 @dataclass(frozen=True)
@@ -128,23 +130,22 @@ def add_experiment(item: Experiment) -> None:
 
 
 def load_experiments() -> dict[str, Experiment]:
-    """Return all experiments by name: those of this package in the order of its files, then those of other packages.
+    """Return all experiments by name: those of this package in the order of its files, then those of other packages."""
+    _import_experiments(os.environ.get(EXPERIMENTS))
+    return dict(_EXPERIMENTS)
 
-    Raises:
-        ConfigError: Two experiments are the same run without a declared alias, or an alias is a different run.
-    """
+
+@functools.cache
+def _import_experiments(file: str | None) -> None:
+    """Import every module that registers experiments, once for each file of the user."""
     for module in pkgutil.iter_modules(trm_train.experiments.__path__):
         importlib.import_module(f"{trm_train.experiments.__name__}.{module.name}")
-    load_experiment_modules()
-    check_distinct([(item, item.setting()) for item in _EXPERIMENTS.values()])
-    return dict(_EXPERIMENTS)
+    load_experiment_modules(file)
 
 
 def experiments_at(setting: Setting) -> dict[str, Experiment]:
     """Return the experiments that run at a setting, by name."""
-    found = {name: item for name, item in load_experiments().items() if setting in item.settings}
-    check_distinct([(item, setting) for item in found.values()])
-    return found
+    return {name: item for name, item in load_experiments().items() if setting in item.settings}
 
 
 def find_experiment(name: str) -> Experiment:
@@ -165,17 +166,29 @@ def find_run_of(name: str, setting: Setting | None = None) -> Experiment:
     """Return the experiment with this name, or the target if it is an alias, at a setting.
 
     The `execution` options are always those of the experiment with this name.
+
+    Raises:
+        ConfigError: The target does not exist, or is another run.
     """
     found = find_experiment(name).at(setting)
     target = found.alias_of()
     if target is None:
         return found
     of = find_experiment(target).at(found.setting())
+    if _run_key(of.make()) != _run_key(found.make()):
+        raise ConfigError(
+            f"experiment {name} is declared an alias of {target}, but its configuration is another. "
+            "Give both the same configuration, or remove alias_of."
+        )
 
     def configure(setting: Setting) -> RunConfig:
         return replace(of.configure(setting), execution=found.configure(setting).execution)
 
     return replace(of, configure=configure)
+
+
+def _run_key(config: RunConfig) -> tuple[str, int]:
+    return identity_hash(config), config.seed
 
 
 def select_experiments(patterns: Sequence[str], setting: Setting | None = None) -> list[Experiment]:
@@ -222,36 +235,3 @@ def datasets_by_experiment() -> dict[str, list[str]]:
         name: list(dict.fromkeys(each for setting in item.settings for each in item.datasets(setting)))
         for name, item in load_experiments().items()
     }
-
-
-def check_distinct(experiments: Sequence[tuple[Experiment, Setting]]) -> None:
-    """Check that aliases share a run with their target, and that other experiments do not share runs."""
-    runs: dict[str, str] = {}
-    by_name = {item.name: (item, setting) for item, setting in experiments}
-    for item, setting in experiments:
-        target = item.alias_of(setting)
-        key = _run_key(item, setting)
-        if target is not None:
-            _check_alias(item, key, target, by_name.get(target))
-        elif runs.setdefault(key, item.name) != item.name:
-            raise ConfigError(
-                f"experiments {runs[key]} and {item.name} are the same run; declare one an alias"
-            )
-
-
-def _check_alias(item: Experiment, key: str, name: str, target: tuple[Experiment, Setting] | None) -> None:
-    further = None if target is None else target[0].alias_of(target[1])
-    if target is None or further is not None:
-        what = "no experiment" if target is None else f"an alias itself (of {further})"
-        raise ConfigError(f"experiment {item.name} is declared an alias of {name}, which is {what}")
-    if key != _run_key(*target):
-        raise ConfigError(
-            f"experiment {item.name} is declared an alias of {name}, but is another run; "
-            "change its configuration, or let it be one of its own"
-        )
-
-
-def _run_key(item: Experiment, setting: Setting) -> str:
-    """Return a key that is equal for experiments with the same run."""
-    config = item.make(setting)
-    return f"{identity_hash(config)}-{config.seed}"
