@@ -1,4 +1,4 @@
-"""`trm-data`: build, list, describe, verify, query, show and move puzzle datasets.
+"""`trm-data`: build, list, describe, verify, query, show and export puzzle datasets.
 
 Heavy imports happen inside the commands, so that `--help` stays fast.
 """
@@ -12,6 +12,7 @@ from tyro.conf import subcommand
 
 from trm_data.command import answer_version, errors_end, parse_command
 from trm_data.commands.build import build_command, name_subcommand
+from trm_data.commands.catalog import Catalog
 from trm_data.commands.describe import Describe
 from trm_data.commands.export import Export
 from trm_data.commands.import_ import Import
@@ -19,7 +20,6 @@ from trm_data.commands.list import List
 from trm_data.commands.rm import Remove
 from trm_data.commands.show import Show
 from trm_data.commands.sql import Sql, Tables
-from trm_data.commands.sync import Catalog, Sync
 from trm_data.commands.verify import Verify
 from trm_data.errors import DataError
 
@@ -32,7 +32,6 @@ OtherCommands = (
     | Annotated[Show, subcommand("show")]
     | Annotated[Import, subcommand("import")]
     | Annotated[Export, subcommand("export")]
-    | Annotated[Sync, subcommand("sync")]
     | Annotated[Catalog, subcommand("catalog")]
     | Annotated[Remove, subcommand("rm")]
 )

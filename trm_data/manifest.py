@@ -223,14 +223,6 @@ def write_manifest(folder: DatasetFolder, manifest: Manifest) -> None:
     _publish(folder, manifest, content.encode())
 
 
-def copy_manifest(source: DatasetFolder, target: DatasetFolder, manifest: Manifest) -> None:
-    """Copy a manifest to another root, byte for byte, and publish it."""
-    content = source.read(MANIFEST)
-    if content is None or manifest_from_json(json.loads(content)) != manifest:
-        raise BuildError(f"{source.place}: changed while it was copied; sync again")
-    _publish(target, manifest, content)
-
-
 def _publish(folder: DatasetFolder, manifest: Manifest, content: bytes) -> None:
     if folder.publish_manifest(content):
         return

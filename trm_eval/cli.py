@@ -23,7 +23,6 @@ from trm_eval.commands.serve import Serve
 from trm_eval.commands.show import Show
 from trm_eval.commands.sql import Duckdb, Queries, Sql, Tables
 from trm_eval.commands.submission import Submission
-from trm_eval.commands.sync import Sync
 from trm_eval.errors import EvalError
 from trm_train.config.overrides import take_experiments
 from trm_train.errors import TrainError
@@ -43,7 +42,6 @@ Command = (
     | Annotated[Export, subcommand("export")]
     | Annotated[Import, subcommand("import")]
     | Annotated[Remove, subcommand("rm")]
-    | Annotated[Sync, subcommand("sync")]
 )
 
 

@@ -21,7 +21,6 @@ from trm_train.commands.prune import Prune
 from trm_train.commands.rm import Remove
 from trm_train.commands.run import Run, run_experiment
 from trm_train.commands.status import Status
-from trm_train.commands.sync import Sync
 from trm_train.commands.weights import ExportWeights, ImportWeights
 from trm_train.config.overrides import split_overrides, take_experiments
 from trm_train.errors import ConfigError, TrainError
@@ -33,7 +32,6 @@ Command = (
     | Annotated[Batch, subcommand("batch")]
     | Annotated[Launch, subcommand("launch")]
     | Annotated[Status, subcommand("status")]
-    | Annotated[Sync, subcommand("sync")]
     | Annotated[Doctor, subcommand("doctor")]
     | Annotated[Prune, subcommand("prune")]
     | Annotated[Remove, subcommand("rm")]

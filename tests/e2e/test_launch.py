@@ -15,8 +15,8 @@ import pytest
 from tests.conftest import PROJECT, run_here
 from tests.gcs.server import GcsServer
 from tests.multiprocess.processes import RUN, TRAIN, free_address
+from tests.support.roots import copy_root
 from tests.trm_train.launch.conftest import Cloud, cloud, server
-from trm_data.cli import main as data
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.cli import main
 from trm_train.runs.overview import overview
@@ -50,7 +50,7 @@ def test_a_pre_empted_run_of_two_hosts_is_finished(
     cloud: Cloud, server: GcsServer, small_layout: Layout, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("TRM_CACHE", str(tmp_path / "cache"))
-    assert run_here(data, "sync", small_layout.place, URL, "small").returncode == 0
+    copy_root(small_layout, resolve_root(URL), "datasets/small")
     for package in ("trm_data", "trm_train", "trm_eval", "catalogs"):
         shutil.copytree(PROJECT / package, cloud.repository / package)
     cloud.set("coordinator", free_address())

@@ -72,7 +72,6 @@ BORDERS = re.compile(r"[\s\u2500-\u257f]+")
         (data, "build maze --labels rules", "Expected one of ('rule', 'moved', 'given')"),
         (evaluate, "run quickstart --split None", "Expected one of ('train', 'validation', 'test')"),
         (data, "show", "Missing from trm-data show: NAME"),
-        (data, "sync", "Missing from trm-data sync: SRC"),
         (train, "run quickstart --optim.lr x", "Error parsing --optim.lr: could not convert string to float: 'x'"),
         (train, "run quickstart --lr 1", "--lr, 1 Perhaps you meant: --optim.lr"),
         (train, "run quickstart --steps 9", "--total-steps"),

@@ -13,13 +13,13 @@ import pytest
 import trm_data.storage.gcs
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
+from tests.support.roots import copy_root
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import BucketError, CorruptDatasetError, SpecError
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.storage.gcs import Bucket
 from trm_data.storage.root import Layout
-from trm_data.sync import sync_datasets
 
 Make = Callable[..., Any]
 Machine = Callable[[str], Layout]
@@ -32,7 +32,7 @@ MANIFEST = f"{FOLDER}manifest.json"
 @pytest.fixture
 def built(bucket: Layout, small_layout: Layout) -> str:
     """Copy `small` to the bucket; return its content digest."""
-    sync_datasets(small_layout, bucket, ["small"])
+    copy_root(small_layout, bucket, "datasets/small")
     return read_manifest(bucket, "small").content_digest
 
 

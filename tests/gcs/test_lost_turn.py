@@ -15,12 +15,12 @@ import pytest
 
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
+from tests.support.roots import copy_root
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import BusyError
 from trm_data.manifest import read_manifest
 from trm_data.removal import remove
 from trm_data.storage.root import Layout
-from trm_data.sync import sync_datasets
 from trm_data.verify.flow import verify_dataset
 
 Make = Callable[..., Any]
@@ -34,7 +34,7 @@ MANIFEST = f"{FOLDER}manifest.json"
 @pytest.fixture
 def built(bucket: Layout, small_layout: Layout) -> str:
     """Copy `small` to the bucket; return its content digest."""
-    sync_datasets(small_layout, bucket, ["small"])
+    copy_root(small_layout, bucket, "datasets/small")
     return read_manifest(bucket, "small").content_digest
 
 

@@ -10,7 +10,7 @@ from tests.conftest import PROJECT
 from tests.documents.blocks import Line, Marker, read_blocks
 from tests.documents.test_commands import SHORT, reader_in
 from tests.gcs.conftest import URL
-from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.root import Layout
 from trm_train.runs.record import list_runs
 
 SMALL = "sudoku-2x3-generated-500-aug-1000"
@@ -32,8 +32,6 @@ def test_its_commands_do_what_they_say(
             text = f"{text} {SHORT}"
         reader.type(Line(text, line.number, Marker()))
         typed += 1
-    assert typed == 9
-    local = resolve_root(tmp_path / "trm")
+    assert typed == 6
     assert set(bucket.dataset_names()) == {SMALL, "sudoku-generated-1000-aug-1000"}
-    assert local.dataset_names() == [SMALL]
-    assert [run.name for run in list_runs(local)] == [run.name for run in list_runs(bucket)]
+    assert len(list_runs(bucket)) == 1

@@ -1,7 +1,6 @@
 """Training and evaluation on a bucket: bitwise equal to local ones, through kills, other machines and faults."""
 
 import dataclasses
-import json
 import os
 import shutil
 import signal
@@ -20,24 +19,19 @@ import trm_data.storage.lease
 import trm_eval
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
-from tests.harness.roots import root_with
+from tests.support.roots import copy_root, root_with
 from tests.trm_train.test_loop import EXPERIMENT, TINY, final_state, metrics_without_clock, run
-from trm_data.errors import BucketError, BuildError, BusyError, SpecError
-from trm_data.storage.atomic import with_digest
+from trm_data.errors import BucketError, BusyError
 from trm_data.storage.lease import leased
 from trm_data.storage.root import Layout, resolve_root
-from trm_data.sync import sync_datasets
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.predictions import PredictionWriter
 from trm_eval.show import find_answered
-from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
 from trm_train.checkpoint.manager import weights_steps
-from trm_train.errors import ConfigError
-from trm_train.runs.record import find_run, list_runs, run_folder
+from trm_train.runs.record import find_run, run_folder
 from trm_train.runs.status import read_status
-from trm_train.runs.sync import sync_runs
 from trm_train.training.start import TrainResult
 
 Machine = Callable[[str], Layout]
@@ -57,7 +51,7 @@ def undisturbed(local: Layout) -> TrainResult:
 @pytest.fixture
 def root(server: GcsServer, machine: Machine, local: Layout) -> Layout:
     layout = machine("first")
-    sync_datasets(local, layout, ["small"])
+    copy_root(local, layout, "datasets/small")
     return layout
 
 
@@ -283,71 +277,17 @@ def test_runs_and_results_are_copied_home_and_go_on_there(
     result = run(root)
     evaluated = evaluate_run(root, result.folder, EvalRequest())
     home = resolve_root(tmp_path / "home")
-    sync_datasets(root, home)
-    (first,) = sync_runs(root, home)
-    (second,) = sync_runs(root, home, ["tiny"])
-    assert first.files_copied > 30
-    assert (second.files_copied, second.files_kept) == (0, first.files_copied)
-    copied = sync_results(root, home)
-    assert copied.files_copied == 4
-    assert sync_results(root, home, [result.record.run]).files_copied == 0
+    copy_root(root, home, "datasets")
+    copy_root(root, home, "runs", "results")
     assert query_results(home, "SELECT evaluation FROM evals").rows == [(evaluated.row["evaluation"],)]
     again = run(home)
     assert (again.started_at, again.step) == (12, 12)
     assert final_state(again) == final_state(undisturbed)
-    back = sync_runs(home, root)  # logs of the local start
-    assert back[0].files_copied < first.files_copied
-    with pytest.raises(SpecError, match="same root"):
-        sync_runs(home, resolve_root(home.place))
-
-
-def test_a_copy_that_was_cut_off_is_no_run_and_goes_on(
-    undisturbed: TrainResult, local: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from trm_data.storage.local import LocalStore
-
-    target, put, left = resolve_root(tmp_path / "target"), LocalStore.put, [20]
-
-    def put_some(*arguments) -> bool:
-        left[0] -= 1
-        if left[0] < 0:
-            raise BuildError("cut off")
-        return put(*arguments)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(LocalStore, "put", put_some)
-        with pytest.raises(BuildError, match="cut off"):
-            sync_runs(local, target)
-    assert list_runs(target) == []
-    (done,) = sync_runs(local, target)
-    assert done.files_kept >= 20 - 4
-    assert final_state(run(target_with_data(target, local))) == final_state(undisturbed)
 
 
 def target_with_data(target: Layout, local: Layout) -> Layout:
-    sync_datasets(local, target, ["small"])
+    copy_root(local, target, "datasets/small")
     return target
-
-
-def test_a_run_that_is_further_is_not_overwritten(
-    undisturbed: TrainResult, local: Layout, tmp_path: Path
-) -> None:
-    target = resolve_root(tmp_path / "target")
-    sync_runs(local, target)
-    source = find_run(local, "tiny")
-    for kind in ("weights", "resume"):
-        shutil.copytree(
-            find_run(target, "tiny").uri(f"checkpoints/{kind}/12"),
-            find_run(target, "tiny").uri(f"checkpoints/{kind}/16"),
-        )
-    with pytest.raises(ConfigError, match="is at step 16, ahead of"):
-        sync_runs(local, target)
-    config = json.loads((source.read("config.json") or b"").decode())
-    find_run(target, "tiny").write(
-        "config.json", json.dumps(with_digest({**config, "content_digest": "0" * 64})).encode()
-    )
-    with pytest.raises(ConfigError, match="is another run with this name"):
-        sync_runs(local, target)
 
 
 def test_a_killed_process_leaves_parts_that_are_read_once(
@@ -355,7 +295,7 @@ def test_a_killed_process_leaves_parts_that_are_read_once(
 ) -> None:
     """Steps after the newest checkpoint are in the table before the run resumes, and once afterwards."""
     target = target_with_data(resolve_root(tmp_path / "target"), local)
-    sync_runs(local, target)
+    copy_root(local, target, "runs")
     folder = find_run(target, "tiny")
     for kind in ("weights", "resume"):
         shutil.rmtree(folder.uri(f"checkpoints/{kind}/12"))

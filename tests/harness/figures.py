@@ -25,7 +25,6 @@ WHAT = {
     "training kills": "Training runs killed at any moment, and started again",
     "evaluation kills": "Evaluations killed at any moment, and run again",
     "evaluation kills, with votes": "Evaluations of ARC killed while they write, and run again",
-    "sync kills": "Copies of datasets, runs and results killed at any moment, and run again",
     "sql": "SQL statements that try to change or to reach something",
     "inputs": "Damaged inputs given to readers of files",
     "guided inputs": "Inputs of the same readers that coverage guides (atheris)",

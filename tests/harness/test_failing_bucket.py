@@ -15,6 +15,7 @@ import pytest
 from tests.gcs.conftest import URL, bucket, impatient, machine, server
 from tests.gcs.server import GcsServer
 from tests.harness.figures import record
+from tests.support.roots import copy_root
 from tests.trm_eval.conftest import Evaluated, trained
 from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
@@ -24,11 +25,8 @@ from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.removal import remove
 from trm_data.storage.root import Layout
-from trm_data.sync import sync_datasets
 from trm_data.verify.flow import verify_dataset
-from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
-from trm_train.runs.sync import sync_runs
 
 __all__ = ["bucket", "impatient", "machine", "server", "trained"]
 
@@ -85,9 +83,9 @@ def test_a_bucket_that_fails(
         assert all(np.array_equal(found[name], rows[name]) for name in rows)
         assert query_catalog(other, "SELECT count(*) FROM puzzles").rows == [(44,)]
         assert verify_dataset(other, "small").problems == []
-        sync_datasets(trained.layout, layout, ["small"])
-        sync_runs(trained.layout, layout)
-        sync_results(trained.layout, layout)
+        copy_root(trained.layout, layout, "datasets/small")
+        copy_root(trained.layout, layout, "runs")
+        copy_root(trained.layout, layout, "results")
         assert query_results(other, QUERY).rows == predictions
         remove(layout, "small")
         assert [name for name in server.names("bucket") if "/datasets/" in name] == []

@@ -14,21 +14,17 @@ from pathlib import Path
 import pytest
 
 from tests.harness.figures import record
+from tests.support.roots import copy_root
 from tests.trm_data.kinds.test_arc import request
 from tests.trm_eval.conftest import Evaluated, trained
 from tests.trm_eval.test_votes import AUG, CONFIG, arc_folder
 from tests.trm_train.test_loop import final_state, metrics_without_clock, run
 from trm_data.building.flow import build_dataset
 from trm_data.storage.root import Layout, resolve_root
-from trm_data.sync import sync_datasets
-from trm_data.verify.flow import verify_dataset
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
-from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
-from trm_train.checkpoint.manager import weights_steps
 from trm_train.runs.record import list_runs
-from trm_train.runs.sync import sync_runs
 
 __all__ = ["trained"]
 
@@ -52,13 +48,6 @@ EVALUATE = PROGRAM.format(
     imports="from trm_eval.evaluation.flow import evaluate_run\nfrom trm_eval.identity import EvalRequest\n"
     "from trm_train.runs.record import list_runs",
     work="evaluate_run(layout, list_runs(layout)[0], EvalRequest())",
-)
-SYNC = PROGRAM.format(
-    tests=TESTS,
-    imports="from trm_data.sync import sync_datasets\nfrom trm_eval.sync import sync_results\n"
-    "from trm_train.runs.sync import sync_runs",
-    work="target = resolve_root(Path(sys.argv[2]))\nsync_datasets(layout, target)\nsync_runs(layout, target)\n"
-    "sync_results(layout, target)",
 )
 
 
@@ -126,7 +115,7 @@ def test_training(small_layout: Layout, tmp_path: Path, kills: int) -> None:
     def root(number: int | str) -> Path:
         folder = tmp_path / f"root{number}"
         if not folder.exists():
-            sync_datasets(small_layout, resolve_root(folder), ["small"])
+            copy_root(small_layout, resolve_root(folder), "datasets/small")
         return folder
 
     runs = 1 if kills == 1 else 2  # a single kill is at a sign and needs no duration
@@ -239,40 +228,3 @@ def test_evaluation_with_votes(tmp_path: Path, kills: int) -> None:
     record(
         "evaluation kills, with votes", {"kills": kills, "killed_at_work": killed, "while_writing": between}
     )
-
-
-def files(root: Path) -> dict[str, bytes]:
-    """Return everything that a copy includes, without machine-local files and leftovers in results."""
-    found = {path.relative_to(root).as_posix(): path for path in root.rglob("*") if path.is_file()}
-    return {
-        name: path.read_bytes()
-        for name, path in found.items()
-        if name.split("/")[0] in ("datasets", "runs", "results")
-        and not (name.startswith("results/") and path.name.startswith(".tmp-"))
-    }
-
-
-@pytest.mark.parametrize("kills", [2, pytest.param(20, marks=pytest.mark.slow)])
-def test_sync(trained: Evaluated, tmp_path: Path, kills: int) -> None:
-    source = Path(trained.layout.place)
-    expected = files(source)
-    seconds = undisturbed_s(SYNC, lambda number: [source, tmp_path / f"whole{number}"])
-    assert files(tmp_path / "whole1") == expected
-    draws, killed, half, number = random.Random(kills), 0, 0, 0
-    for number in range(kills + MORE):
-        if number >= kills and killed >= -(-kills // 3):
-            break
-        target = tmp_path / f"root{number}"
-        killed += kill_after(SYNC, draws.uniform(0.0, 0.6 if number % 2 else 0.95) * seconds, source, target)
-        layout = resolve_root(target)
-        half += 0 < len(files(target)) < len(expected)
-        for folder in list_runs(layout):  # every folder that looks like a run is complete
-            assert weights_steps(folder) == [4, 8, 12]
-        for name in layout.dataset_names():
-            assert verify_dataset(layout, name).problems == []
-        sync_datasets(trained.layout, layout)
-        sync_runs(trained.layout, layout)
-        sync_results(trained.layout, layout)
-        assert files(target) == expected
-    assert killed >= -(-kills // 3)
-    record("sync kills", {"kills": number, "killed_at_work": killed, "half_copied": half})

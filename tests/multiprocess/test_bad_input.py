@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests.gcs.server import GcsServer
-from tests.harness.roots import root_with
 from tests.multiprocess.processes import RUN, ended, ended_well, free_address, start, start_together
 from tests.multiprocess.test_failing import ENDLESS, wait_for_checkpoint
 from tests.multiprocess.test_never_lost import SIX, URL, check_steps, put_dataset, wait_for_more
 from tests.multiprocess.test_training import only_run
+from tests.support.roots import root_with
 from trm_data.command import Exit
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.metrics.table import read_metrics

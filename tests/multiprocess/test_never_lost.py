@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.gcs.server import GcsServer
-from tests.harness.roots import root_with
 from tests.multiprocess.processes import ended, start_together, train_together
 from tests.multiprocess.test_training import only_run
+from tests.support.roots import root_with
 from trm_data.command import Exit
 from trm_data.loader.dataset import open_dataset
 from trm_data.loader.pipeline import make_loader

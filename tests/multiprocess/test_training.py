@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.conftest import run_here
-from tests.harness.roots import root_with
 from tests.multiprocess.processes import RUN, train_together
+from tests.support.roots import root_with
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import saved_steps

@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.harness.roots import root_with
 from tests.recorded import recorded_root
+from tests.support.roots import root_with
 from tests.trm_train.test_loop import run
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.storage.root import Layout

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from tests.harness.roots import root_with
+from tests.support.roots import copy_root, root_with
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_train.test_loop import TINY, run
 from trm_data.building.flow import build_dataset
@@ -30,7 +30,6 @@ from trm_train.config.run import RunConfig
 from trm_train.errors import CheckpointError, ConfigError
 from trm_train.metrics.table import MetricTable
 from trm_train.runs.record import CONFIG_FILE, find_run, list_runs
-from trm_train.runs.sync import sync_runs
 
 
 @pytest.fixture
@@ -111,7 +110,7 @@ def test_the_dataset_must_be_the_one_it_learned_from(
     evaluated: Evaluated, tmp_path: Path, request_small: Any
 ) -> None:
     layout = resolve_root(tmp_path)
-    sync_runs(evaluated.layout, layout, [], None)
+    copy_root(evaluated.layout, layout, "runs")
     build_dataset(request_small(seed=4), layout, shard_examples=200)
     (folder,) = list_runs(layout)
     with pytest.raises(EvalError, match="the run learned from"):
@@ -123,7 +122,7 @@ def test_the_dataset_must_be_the_one_it_learned_from(
 def copied(evaluated: Evaluated, tmp_path: Path) -> Layout:
     """A root with copies of the dataset and the run, without results, that a test may change."""
     layout = root_with("small", tmp_path, evaluated.layout)
-    sync_runs(evaluated.layout, layout, [], None)
+    copy_root(evaluated.layout, layout, "runs")
     return layout
 
 
@@ -178,7 +177,7 @@ def test_a_crafted_run_writes_nowhere_else(copied: Layout, tmp_path: Path) -> No
 
 def test_a_dataset_without_held_out_rows(evaluated: Evaluated, tmp_path: Path, request_small: Any) -> None:
     layout = resolve_root(tmp_path)
-    sync_runs(evaluated.layout, layout, [], None)
+    copy_root(evaluated.layout, layout, "runs")
     build_dataset(request_small(val_size=0, test_size=0), layout, shard_examples=200)
     (folder,) = list_runs(layout)
     with pytest.raises(EvalError, match=r"dataset small has no held-out split; evaluate on --split train"):

@@ -14,7 +14,7 @@ import trm_eval
 from tests.conftest import error_of, run_here
 from tests.recorded import recorded_root
 from trm_data.storage.atomic import with_digest
-from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.cli import main as eval_main
 from trm_train.cli import main as train_main
@@ -71,11 +71,6 @@ def test_a_foreign_run_is_a_note_and_the_exit_code_is_0(layout: Layout, lacks: s
     done = run_here(train_main, "status", *root)
     assert done.returncode == 0, done.stderr
     assert foreign.name in done.stdout
-    target = Path(layout.place).parent / "copy"
-    done = run_here(train_main, "sync", layout.place, str(target))
-    assert done.returncode == 0, done.stderr
-    assert foreign.name in done.stderr
-    assert len(list_runs(resolve_root(target))) == 1
     for command in (["list"], ["prune", "--dry-run"]):
         assert run_here(train_main, *command, *root).returncode == 0
     with pytest.warns(UserWarning, match=foreign.name):

@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 import trm_data
 import trm_eval
 from tests.conftest import small_request
-from tests.harness.roots import root_with
+from tests.support.roots import copy_root, root_with
 from tests.trm_train.test_loop import TINY, run
 from trm_data.building.flow import build_dataset
 from trm_data.errors import LabError, QueryError
@@ -76,15 +76,12 @@ def test_an_evaluated_run_has_every_step_once(layout: Layout, trained: TrainResu
 def test_results_outlive_the_folder_of_their_run(
     layout: Layout, trained: TrainResult, tmp_path: Path
 ) -> None:
-    from trm_eval.sync import sync_results
 
     evaluate_run(layout, trained.folder, EvalRequest())
     only_results = resolve_root(tmp_path)
-    sync_results(layout, only_results)
+    copy_root(layout, only_results, "results")
     assert query_results(only_results, "SELECT run FROM runs").rows == [(trained.record.run,)]
     assert query_results(only_results, "SELECT count(*) FROM train_metrics").rows == [(14,)]
-    with pytest.raises(ResultError, match="no results of 'nothing'"):
-        sync_results(layout, only_results, ["nothing"])
 
 
 def test_a_run_whose_record_is_damaged_is_named(layout: Layout, trained: TrainResult, tmp_path: Path) -> None:

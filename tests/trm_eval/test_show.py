@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import run_here
+from tests.support.roots import copy_root
 from tests.trm_eval.conftest import Evaluated
 from trm_data.building.flow import build_dataset
 from trm_data.kinds.registry import load_kind
@@ -20,7 +21,6 @@ from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.report.evaluation import print_predicted
 from trm_eval.show import find_answered
-from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
 from trm_train.runs.record import list_runs
 
@@ -57,7 +57,7 @@ def test_other_rows_under_the_name_of_the_dataset(
     evaluated: Evaluated, tmp_path: Path, request_small: object
 ) -> None:
     layout = resolve_root(tmp_path)
-    sync_results(evaluated.layout, layout)
+    copy_root(evaluated.layout, layout, "results")
     build_dataset(request_small(seed=4), layout, shard_examples=200)  # pyright: ignore[reportCallIssue]
     with pytest.raises(ResultError, match="dataset small has other test rows than"):
         find_answered(layout, evaluated.record.run, count=1, which="any")

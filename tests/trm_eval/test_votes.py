@@ -16,6 +16,7 @@ import pytest
 
 from tests.conftest import error_of, run_here
 from tests.recorded import recorded_root
+from tests.support.roots import copy_root
 from tests.trm_data.kinds.test_arc import request, task, write
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_train.test_loop import TINY, run
@@ -32,7 +33,6 @@ from trm_eval.evaluation.flow import EvalResult, evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.report.evaluation import print_headline
 from trm_eval.submission import make_submission
-from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
 from trm_train.runs.record import RunRecord, list_runs, read_record
 
@@ -290,7 +290,7 @@ def test_damaged_and_missing_votes_are_named(voted: Voted, tmp_path: Path) -> No
     assert any(Path(name).name in problem and "is missing" in problem for problem in found.problems)
     path.write_bytes(whole)
     arrived = resolve_root(tmp_path / "other")
-    sync_results(layout, arrived)
+    copy_root(layout, arrived, "results")
     assert query_results(arrived, "@pass_at_k").rows == query_results(voted.layout, "@pass_at_k").rows
 
 

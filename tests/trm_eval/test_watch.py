@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import run_here
-from tests.harness.roots import root_with
+from tests.support.roots import root_with
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_train.test_loop import TINY, run
 from trm_eval.cli import main

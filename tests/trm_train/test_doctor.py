@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -67,15 +65,6 @@ def test_a_root_that_is_not_there_yet_is_said_and_not_made(
     said = "is not there yet, the first build or run makes it; can be written and read"
     assert found["root"] == ("note", f"{tmp_path / 'new' / 'root'} {said}")
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("program", ["trm_data", "trm_train"])
-def test_nothing_is_copied_from_a_root_that_is_not_there(tmp_path: Path, program: str) -> None:
-    gone, to = tmp_path / "gone", tmp_path / "to"
-    command = [sys.executable, "-m", program, "sync", str(gone), str(to)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    assert (done.returncode, f"no root at {gone}" in done.stderr) == (2, True), done.stderr
-    assert not to.exists()
 
 
 def test_a_root_that_is_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.roots import root_with
+from tests.support.roots import root_with
 from trm_data.storage.atomic import with_digest
 from trm_data.storage.root import Layout
 from trm_train.checkpoint.manager import weights_steps

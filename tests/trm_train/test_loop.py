@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.roots import root_with
+from tests.support.roots import root_with
 from trm_data.building.flow import build_dataset
 from trm_data.command import Exit
 from trm_data.storage.root import Layout, resolve_root

@@ -11,7 +11,7 @@ import pytest
 
 import trm_eval
 from tests.conftest import run_here
-from tests.harness.roots import root_with
+from tests.support.roots import root_with
 from tests.trm_train.test_loop import EXPERIMENT, TINY
 from tests.trm_train.test_loop import run as train_tiny
 from trm_data.manifest import read_manifest

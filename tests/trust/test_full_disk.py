@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import run_here
-from tests.harness.roots import root_with
+from tests.support.roots import root_with
 from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.root import Layout
 from trm_train.cli import main as trm_train

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.roots import root_with
+from tests.support.roots import root_with
 from tests.trm_eval.conftest import Evaluated
 from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog

@@ -17,7 +17,7 @@ import trm_data
 import trm_eval
 from tests.conftest import run_here
 from tests.harness.figures import record
-from tests.harness.roots import root_with
+from tests.support.roots import root_with
 from tests.trm_eval.conftest import Evaluated
 from tests.trust.attacks import attacks, writes
 from trm_data.catalog.query import READING, operators_of, query_catalog

@@ -19,18 +19,15 @@ from tests.conftest import run_here
 from tests.trm_eval.conftest import Evaluated
 from trm_data.errors import CorruptFileError, DataError, QueryError
 from trm_data.storage import digests
-from trm_data.storage.atomic import file_sha256
 from trm_data.storage.digests import digest_of, one_of_each, stem_of
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main
 from trm_eval.errors import ResultError
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
-from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
 from trm_train.metrics.table import missing_steps, read_metrics
 from trm_train.runs.record import list_runs
-from trm_train.runs.sync import sync_runs
 
 EVERYTHING = (
     "SELECT * FROM predictions ORDER BY row",
@@ -102,7 +99,6 @@ def test_other_harm_is_named_too(layout: Layout, harm: str) -> None:
         lambda: query_results(layout, EVERYTHING[0]),
         lambda: trm_eval.sql(EVERYTHING[0], layout),
         lambda: trm_eval.read_predictions("tiny", layout),
-        lambda: sync_results(layout, resolve_root(Path(layout.place).parent / "other")),
     ):
         with pytest.raises(CorruptFileError, match=f"{path.name}: its bytes are not those that were written"):
             ask()
@@ -152,7 +148,6 @@ def test_a_damaged_metric_part_stops_what_reads_it(layout: Layout, tmp_path: Pat
     for read in (
         lambda: trm_eval.read_train_metrics("tiny", layout),
         lambda: evaluate_run(layout, folder, EvalRequest()),
-        lambda: sync_runs(layout, resolve_root(tmp_path / "other")),
     ):
         with pytest.raises(CorruptFileError, match=part.name):
             read()
@@ -211,22 +206,6 @@ def test_of_a_stem_one_file_is_read(layout: Layout) -> None:
     assert not old.exists()
     names = [file.name for file in Path(layout.place).glob("results/**/*.parquet")]
     assert len(names) == len({stem_of(name) for name in names}) == 4
-
-
-def test_a_copy_keeps_what_an_evaluation_names(layout: Layout, tmp_path: Path) -> None:
-    """Next to the valid part there is one of a writer that died before it wrote its row."""
-    other = resolve_root(tmp_path / "other")
-    sync_results(layout, other)
-    (part,) = Path(layout.place).glob("results/predictions/**/*.parquet")
-    written = pq.ParquetFile(part).read()
-    for compression in ("none", "gzip", "snappy"):  # so that names sort before and after it
-        later = part.with_name("later.parquet")
-        pq.write_table(written, later, compression=compression)
-        later.rename(part.with_name(f"{stem_of(part.name)}.{file_sha256(later)[:16]}.parquet"))
-    sync_results(layout, other)
-    for root in (layout, other):
-        found = query_results(root, "SELECT count(*) FROM predictions")
-        assert (found.rows, found.problems) == ([(12,)], ())
 
 
 def test_evaluating_again_removes_the_parts_of_before_and_no_others(layout: Layout) -> None:
@@ -310,18 +289,10 @@ def test_which_steps_are_missing(names: list[str], last: int, missing: str) -> N
     assert missing_steps([f"{name}.0123456789abcdef.parquet" for name in names], last) == missing
 
 
-def test_a_copy_keeps_the_metrics_that_the_source_has_lost(layout: Layout, tmp_path: Path) -> None:
-    other = resolve_root(tmp_path / "other")
-    sync_runs(layout, other)
-    whole = trm_eval.read_train_metrics("tiny", other).collect()
-    part = sorted(Path(layout.place).glob("runs/**/metrics/*.parquet"))[1]
-    part.unlink()
-    sync_runs(layout, other)
-    assert trm_eval.read_train_metrics("tiny", other).collect().equals(whole)
+def test_an_evaluation_needs_no_metrics(layout: Layout) -> None:
+    sorted(Path(layout.place).glob("runs/**/metrics/*.parquet"))[1].unlink()
     (folder,) = list_runs(layout)
-    assert (
-        evaluate_run(layout, folder, EvalRequest(limit=4)).row["count"] == 4
-    )  # they are not needed for this
+    assert evaluate_run(layout, folder, EvalRequest(limit=4)).row["count"] == 4
 
 
 def test_a_status_with_other_bytes_says_nothing(layout: Layout) -> None:

@@ -53,25 +53,6 @@ def read_recorded(layout: Layout, name: str) -> Recorded | None:
         ) from error
 
 
-def copy_record(source: Layout, target: Layout, name: str) -> list[str]:
-    """Copy the record of a named dataset to another root; return a line if the target has a different record."""
-    try:
-        found = read_recorded(source, name)
-        there = read_recorded(target, name)
-    except CorruptDatasetError as error:
-        return [str(error)]
-    if found is None:
-        return []
-    if there is None:
-        Folder(target.store, FOLDER).write(f"{name}.json", json_bytes(with_digest(asdict(found))))
-    elif there.content_digest != found.content_digest:
-        return [
-            f"{name}: {target.place} remembers other rows of it ({there.content_digest[:12]}) than {source.place} does "
-            f"({found.content_digest[:12]}); what it remembers was left as it is"
-        ]
-    return []
-
-
 def record(layout: Layout, named: NamedDataset, manifest: Manifest) -> None:
     """Record what was built, or compare it with the existing record."""
     before = read_recorded(layout, named.name)

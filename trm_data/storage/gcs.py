@@ -628,10 +628,6 @@ class BucketStore(Store):
         adopt(source, sha256)
 
     @override
-    def put(self, name: str, source: Path, size_bytes: int, sha256: str, check: Check = no_check) -> bool:
-        return self._bucket.upload(name, source, sha256, check)
-
-    @override
     def lease(self, folder: str, what: str) -> AbstractContextManager[Lease]:
         return bucket_lease(self._bucket, f"{folder}/{LEASE_FILE}", what)
 

@@ -11,13 +11,10 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from trm_data.errors import BuildError, CorruptDatasetError
+from trm_data.errors import CorruptDatasetError
 from trm_data.storage.atomic import (
     check_file,
-    file_sha256,
     is_temporary,
-    sync_file,
-    temporary_path,
     write_bytes,
 )
 from trm_data.storage.store import Check, Lease, Store, Stored, check_inside, no_check
@@ -146,24 +143,6 @@ class LocalStore(Store):
     @override
     def finish(self, name: str, sha256: str, check: Check = no_check) -> None:
         """Do nothing: the file is already in its place."""
-
-    @override
-    def put(self, name: str, source: Path, size_bytes: int, sha256: str, check: Check = no_check) -> bool:
-        target = self._path(name)
-        if target == source or not self.damage(name, size_bytes, sha256):
-            return False
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary = temporary_path(target)
-        try:
-            shutil.copyfile(source, temporary)
-            if file_sha256(temporary) != sha256:
-                raise BuildError(f"{source}: changed while it was copied. Nothing else may write there")
-            sync_file(temporary)
-            check()
-            temporary.replace(target)
-        finally:
-            temporary.unlink(missing_ok=True)
-        return True
 
     @override
     def lease(self, folder: str, what: str) -> AbstractContextManager[Lease]:

@@ -258,14 +258,6 @@ class Store(Protocol):
         """
         ...
 
-    def put(self, name: str, source: Path, size_bytes: int, sha256: str, check: Check = no_check) -> bool:
-        """Copy a complete file to its place, unless it is already there; return whether it was copied.
-
-        Raises:
-            BuildError: It changed during the move or copy.
-        """
-        ...
-
     def remove_temporary(self, folder: str, older_s: float = 0.0) -> None:
         """Remove the temporary files that killed writers left on this machine.
 

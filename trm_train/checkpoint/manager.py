@@ -77,8 +77,6 @@ RESUME_KEPT = 2
 FOLDER = "checkpoints"
 COMMITTED = "commit_success.txt"
 """File that Orbax writes last into a checkpoint folder."""
-COPYING = "copying"
-"""File in a run folder while the run is copied there; checkpoints without their last file are then incomplete."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +126,7 @@ class Checkpoints:
         self.keep, self._hosts = keep or Keep(), hosts or Hosts()
         self.folder = folder.within(FOLDER)
         if jax.process_index() == 0:
-            _remove_half_copied(folder)
+            _remove_incomplete(folder)
         self._failed = self._reopen = False
         self._damaged: set[int] = set()
         self._resumes = False
@@ -279,16 +277,13 @@ class Checkpoints:
             ) from error
 
 
-def _remove_half_copied(run: Folder) -> None:
-    """Delete checkpoints left by an interrupted copy of the run, because Orbax treats any folder as complete."""
-    if run.read(COPYING) is None:
-        return
+def _remove_incomplete(run: Folder) -> None:
+    """Delete checkpoints without their last file, such as those of an interrupted copy: Orbax takes any folder."""
     names = run.within(FOLDER).names()
     steps = {"/".join(name.split("/")[:2]) for name in names if name.count("/") >= 2}
     for step in steps:
         if f"{step}/{COMMITTED}" not in names:
             run.store.delete_folder(f"{run.path}/{FOLDER}/{step}")
-    run.delete(COPYING)
 
 
 def weights_steps(run: Folder) -> list[int]:

@@ -40,9 +40,6 @@ if TYPE_CHECKING:
     from trm_train.training.initial import Initial
     from trm_train.training.start import TrainResult
 
-ARCHIVE_S = 86_400.0
-"""Timeout of the last barrier (s), which includes the copy of the run to its archive by process 0."""
-
 RUN_HELP = """Train an experiment, from its newest checkpoint if it has one.
 
 Every field of the configuration can be overridden; except for execution.*, this makes another run. The same command
@@ -99,8 +96,6 @@ class RunOptions:
     anew_once: Annotated[str | None, arg(metavar="WORD", help_behavior_hint="")] = None
     """Idempotency token for --resume never: the first start with a token discards the run, later starts with the same
     token resume it."""
-    archive: Annotated[str | None, arg(metavar="ROOT", help_behavior_hint="")] = None
-    """Copy the finished run to this root (a folder or gs://bucket/prefix)."""
     processes: Annotated[ProcessOptions, arg(name="")] = field(default_factory=ProcessOptions)
     restarts: int = 0
     """Maximum number of restarts after the process was killed or lost its bucket or other hosts."""
@@ -144,7 +139,6 @@ def run_experiment(name: str, overrides: list[str]) -> int:
     _check(options)
     for line in without_effect(options.config, item.make()):
         print(f"trm-train: warning: {line}", file=sys.stderr)
-    archive = None if options.archive is None else resolve_root(options.archive)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", str(USABLE_ON_GPUS))
     if options.dry_run:
@@ -158,18 +152,17 @@ def run_experiment(name: str, overrides: list[str]) -> int:
         for dataset in options.config.data.names:
             build_missing(dataset, layout, options.root, sources=sources, quiet=options.json)
     with signals_end("trm-train", leave=hosts.leave) as heard, hosts.failing_together():
-        return _train(item, options, layout, archive, hosts, heard)
+        return _train(item, options, layout, hosts, heard)
 
 
 def _train(
     item: Experiment,
     options: RunOptions,
     layout: Layout,
-    archive: Layout | None,
     hosts: Hosts,
     heard: SignalReceiver | None,
 ) -> int:
-    """Train, print the result, and archive the run if requested; return the exit code."""
+    """Train and print the result; return the exit code."""
     from trm_train.console import RunConsole
     from trm_train.training.loop import train
     from trm_train.training.prepare import check_dataset_is_built
@@ -193,9 +186,7 @@ def _train(
         )
     if hosts.is_coordinator:
         emit(_facts(result), _said(result), as_json=options.json)
-        if archive is not None and result.finished:
-            _archive(result, archive, quiet=options.json)
-    hosts.barrier("the end", limit_s=ARCHIVE_S)
+    hosts.barrier("the end")
     return result.exit_code
 
 
@@ -264,19 +255,6 @@ class _OnlyConfig:
     """Options of a configuration."""
 
     config: Annotated[RunConfig, arg(name="")]
-
-
-def _archive(result: TrainResult, target: Layout, *, quiet: bool) -> None:
-    """Copy a finished run to another root."""
-    from trm_data.show.progress import terminal_progress
-    from trm_train.runs.sync import sync_run
-
-    with terminal_progress(quiet=quiet) as progress:
-        synced = sync_run(result.folder, target, progress)
-    if not quiet:
-        print(
-            f"  archived: {synced.files_copied} files, {synced.bytes_copied / 1e6:.1f} MB, to {target.place}"
-        )
 
 
 def _facts(result: TrainResult) -> dict[str, Any]:

@@ -267,7 +267,7 @@ def root_problems(layout: Layout, datasets: Sequence[str]) -> list[str]:
         except DatasetNotFoundError:
             root = shlex.quote(layout.place)
             build = f"trm-data build {name} --root {root}"
-            copy = f"trm-data sync FROM {root} {name}"
+            copy = f"gcloud storage rsync -r FROM/datasets/{name} {root}/datasets/{name}"
             problems.append(
                 f"dataset {name} is not under {layout.place}; put it there: {build if is_named(name) else copy}"
             )

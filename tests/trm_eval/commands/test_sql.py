@@ -46,7 +46,6 @@ def test_a_root_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
         ["sql", "@evals", "--root", gone],
         ["duckdb", str(tmp_path / "x.duckdb"), "--root", gone],
         ["report", "quickstart", "--out", str(tmp_path / "r"), "--root", gone],
-        ["sync", gone, str(tmp_path / "other")],
     ):
         done = run_here(main, *command)
         assert (done.returncode, done.stdout) == (2, ""), command

@@ -20,7 +20,7 @@ import pytest
 import yaml
 
 from tests.conftest import run_here
-from tests.harness.roots import root_with
+from tests.support.roots import root_with
 from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.atomic import file_sha256, json_bytes, with_digest
 from trm_data.storage.root import Layout, resolve_root

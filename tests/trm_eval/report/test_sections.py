@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.roots import copy_root
 from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.evaluation.flow import evaluate_run
@@ -28,7 +29,6 @@ from trm_eval.report.page import DIFFERENT_TESTS, findings
 from trm_eval.report.provenance import _differences, provenance_blocks
 from trm_eval.report.puzzles import puzzle_blocks
 from trm_eval.report.verdict import best_of
-from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
 from trm_train.experiments.guide import Guide
 from trm_train.runs.record import find_run
@@ -133,7 +133,7 @@ def test_puzzles_are_drawn_and_one_is_answered_step_by_step(evaluated: Evaluated
 
 def test_what_cannot_be_drawn_is_said(evaluated: Evaluated, group: Group, tmp_path: Path) -> None:
     home = resolve_root(tmp_path / "home")
-    sync_results(evaluated.layout, home)
+    copy_root(evaluated.layout, home, "results")
     (said,) = puzzle_blocks(home, [group])[1:]
     assert isinstance(said, Text)
     assert said.text.startswith(f"No puzzles of `{evaluated.record.run}` are drawn: no dataset 'small'")
@@ -159,7 +159,7 @@ def test_where_the_numbers_come_from(evaluated: Evaluated, group: Group, tmp_pat
     (row,) = runs.data
     assert (row["run"], row["evaluation"]) == (evaluated.record.run, group.members[0].evaluation)
     home = resolve_root(tmp_path)
-    sync_results(evaluated.layout, home)
+    copy_root(evaluated.layout, home, "results")
     assert provenance_blocks(home, [group], [])[1].data[0]["here"] == "not there"
 
 

@@ -14,8 +14,8 @@ import pytest
 
 import trm_eval
 from tests.conftest import error_of
-from tests.harness.roots import root_with
 from tests.recorded import recorded_root
+from tests.support.roots import copy_root, root_with
 from tests.trm_train.test_loop import TINY
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main
@@ -30,7 +30,6 @@ from trm_eval.report.page import findings, study_page
 from trm_eval.report.study import gather
 from trm_eval.report.write import write_report
 from trm_eval.statistics import Paired, wilson
-from trm_eval.sync import sync_results
 from trm_eval.tables.query import query_results
 from trm_eval.tables.writer import replace_table, rows_of_evals, table_folder
 from trm_train.config.run import RunConfig
@@ -330,7 +329,7 @@ def test_a_report_without_png_names_none(layout: Layout, tmp_path: Path) -> None
 
 def test_a_report_of_results_that_came_home_without_their_runs(layout: Layout, tmp_path: Path) -> None:
     home = resolve_root(tmp_path / "home")
-    sync_results(layout, home)
+    copy_root(layout, home, "results")
     groups, problems = gather(home, select_experiments(["measured"], SETTING), SETTING)
     assert not problems
     live, _ = gather(layout, select_experiments(["measured"], SETTING), SETTING)
@@ -348,7 +347,7 @@ def test_what_is_missing_is_said_and_compared_with_nothing(
     layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     damaged = resolve_root(tmp_path / "damaged")
-    sync_results(layout, damaged)
+    copy_root(layout, damaged, "results")
     wide = next(
         member for member in gather(layout, select_experiments(["wide"], SETTING), SETTING)[0][0].members
     )

@@ -13,6 +13,7 @@ import pytest
 from flax import nnx
 
 import trm_eval
+from tests.support.roots import copy_root
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_train.test_loop import EXPERIMENT, TINY
 from trm_data.manifest import read_manifest
@@ -23,14 +24,13 @@ from trm_train import extensions
 from trm_train.model.layers import SwiGLU, rms_norm
 from trm_train.runs.record import CONFIG_FILE, make_record, run_folder, write_record
 from trm_train.runs.status import STATUS_FILE, read_status
-from trm_train.runs.sync import sync_runs
 
 
 @pytest.fixture
 def copied(evaluated: Evaluated, tmp_path: Path) -> Layout:
     """A root with a copy of the run that a test may change."""
     layout = resolve_root(tmp_path)
-    sync_runs(evaluated.layout, layout, [], None)
+    copy_root(evaluated.layout, layout, "runs")
     return layout
 
 

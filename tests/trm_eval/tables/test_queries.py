@@ -21,7 +21,7 @@ import polars as pl
 import pytest
 
 import trm_eval
-from tests.harness.roots import root_with
+from tests.support.roots import root_with
 from tests.trm_data.kinds.test_maze import request as maze_request
 from tests.trm_train.test_loop import TINY
 from trm_data.building.flow import build_dataset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.harness.roots import root_with
+from tests.support.roots import root_with
 from tests.trm_train.test_loop import TINY, run
 from trm_data.storage.root import Layout
 from trm_train.state import TrainState, init_state

@@ -18,7 +18,6 @@ from trm_data.storage.root import resolve_root
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import (
     COMMITTED,
-    COPYING,
     FORMAT_VERSION,
     CheckpointMeta,
     Checkpoints,
@@ -268,11 +267,9 @@ def test_a_folder_without_checkpoints(state: TrainState, tmp_path: Path) -> None
 
 def test_half_copied_checkpoints_go(copied: Folder) -> None:
     Path(copied.uri(f"checkpoints/resume/12/{COMMITTED}")).unlink()
-    copied.write(COPYING, b"")
     checkpoints = Checkpoints(copied)
     assert checkpoints.latest_step() == 8
     checkpoints.close()
-    assert copied.read(COPYING) is None
 
 
 def test_fingerprints_see_every_bit_and_every_place() -> None:

@@ -303,8 +303,8 @@ def test_a_bucket_that_refuses_to_be_written_is_said_before_anything_is_created(
     server.faults.denied = 0
     done = run_here(main, *words)
     assert (
-        "dataset small is not under gs://bucket/trm; put it there: trm-data sync FROM gs://bucket/trm small"
-        in done.stderr
+        "dataset small is not under gs://bucket/trm; put it there: "
+        "gcloud storage rsync -r FROM/datasets/small gs://bucket/trm/datasets/small" in done.stderr
     )
     assert server.names("bucket") == []
 

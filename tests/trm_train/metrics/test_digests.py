@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tests.conftest import run_here
-from tests.harness.roots import root_with
 from tests.multiprocess.processes import RUN
+from tests.support.roots import root_with
 from trm_data.loader.dataset import open_dataset
 from trm_data.loader.pipeline import make_loader
 from trm_data.storage.root import Layout

@@ -13,7 +13,7 @@ import pytest
 from flax import nnx
 
 from tests.conftest import run_here
-from tests.harness.roots import root_with
+from tests.support.roots import root_with
 from tests.trm_train.test_loop import run
 from trm_data.cli import main
 from trm_data.storage.root import Layout

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.roots import root_with
+from tests.support.roots import root_with
 from tests.trm_train.test_loop import final_state, run
 from trm_data.storage.root import Layout, resolve_root
-from trm_train.checkpoint.manager import COPYING, saved_steps
+from trm_train.checkpoint.manager import saved_steps
 from trm_train.runs.resume import FORGETTING
 from trm_train.runs.status import STATUS_FILE, read_status
 from trm_train.training.start import TrainResult
@@ -41,11 +41,9 @@ def test_a_checkpoint_that_was_half_copied_is_not_taken_for_one(
         step = Path(folder.uri(f"checkpoints/{kind}/12"))
         (step / "commit_success.txt").unlink()
         shutil.rmtree(step / "state")
-    folder.write(COPYING, b"")
     result = run(layout)
     assert result.started_at == 8
     assert final_state(result) == final_state(finished)
-    assert folder.read(COPYING) is None
     assert saved_steps(folder)[-1] == 12
 
 

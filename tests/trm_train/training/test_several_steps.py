@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.harness.roots import root_with
+from tests.support.roots import root_with
 from tests.trm_train.test_loop import TINY, final_state, metrics_without_clock, run
 from trm_data.loader.dataset import open_dataset
 from trm_data.storage.root import Layout

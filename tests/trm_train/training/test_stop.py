@@ -14,7 +14,6 @@ from tests.conftest import run_here
 from trm_data.cli import main as trm_data
 from trm_data.command import Exit
 from trm_data.errors import BucketError, DataError
-from trm_train.cli import main as trm_train
 from trm_train.errors import NotFiniteError, TrainError
 from trm_train.training.stop import stop_signals
 
@@ -135,12 +134,3 @@ def test_a_run_says_how_it_goes_while_it_runs(root: Path) -> None:
         process.communicate()
     assert '"state": "running"' in found[0].read_text()
     assert any("begins" in path.read_text() for path in found[0].parent.glob("logs/*.log"))
-
-
-def test_a_finished_run_is_archived(root: Path, tmp_path: Path) -> None:
-    options = ("--total-steps", "4", "--seed", "78", "--archive", str(tmp_path))
-    done = run_here(trm_train, *RUN.split(), *options, "--root", str(root))
-    assert done.returncode == Exit.DONE, done.stderr
-    assert "archived: " in done.stdout
-    (config,) = tmp_path.glob("runs/*/*/*-s78/config.json")
-    assert (config.parent / "checkpoints" / "resume" / "4" / "commit_success.txt").is_file()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.conftest import run_here
-from tests.harness.roots import root_with
 from tests.multiprocess.processes import RUN
+from tests.support.roots import root_with
 from trm_data.command import Exit
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import as_users_run_it
-from tests.harness.roots import root_with
+from tests.support.roots import root_with
 from tests.trm_train.test_loop import TINY, run
 from trm_data.command import Exit
 from trm_data.storage.root import Layout
