@@ -87,7 +87,7 @@ INTEGRATION = (
     "trm_eval/report/test_browser",
     "trm_eval/serve/",
     "trm_eval/test_adapt",
-    "trm_eval/test_removal",
+    "trm_eval/test_killed_evaluation",
     "trm_eval/test_watch",
     "trm_train/batch/",
     "trm_train/hosts/",

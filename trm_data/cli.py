@@ -17,7 +17,6 @@ from trm_data.commands.describe import Describe
 from trm_data.commands.export import Export
 from trm_data.commands.import_ import Import
 from trm_data.commands.list import List
-from trm_data.commands.rm import Remove
 from trm_data.commands.show import Show
 from trm_data.commands.sql import Sql, Tables
 from trm_data.commands.verify import Verify
@@ -33,7 +32,6 @@ OtherCommands = (
     | Annotated[Import, subcommand("import")]
     | Annotated[Export, subcommand("export")]
     | Annotated[Catalog, subcommand("catalog")]
-    | Annotated[Remove, subcommand("rm")]
 )
 
 

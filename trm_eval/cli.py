@@ -17,7 +17,6 @@ from trm_eval.commands.export import Export
 from trm_eval.commands.import_ import Import
 from trm_eval.commands.predict import Predict
 from trm_eval.commands.report import Report
-from trm_eval.commands.rm import Remove
 from trm_eval.commands.run import Run
 from trm_eval.commands.serve import Serve
 from trm_eval.commands.show import Show
@@ -41,7 +40,6 @@ Command = (
     | Annotated[Submission, subcommand("submission")]
     | Annotated[Export, subcommand("export")]
     | Annotated[Import, subcommand("import")]
-    | Annotated[Remove, subcommand("rm")]
 )
 
 

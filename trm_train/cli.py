@@ -14,11 +14,9 @@ from trm_data.command import answer_version, errors_end, parse_command
 from trm_data.errors import DataError
 from trm_train.commands.batch import Batch, refuse_other_dataset_options_of_batch
 from trm_train.commands.describe import Describe
-from trm_train.commands.doctor import Doctor
 from trm_train.commands.launch import Launch
 from trm_train.commands.list import List
 from trm_train.commands.prune import Prune
-from trm_train.commands.rm import Remove
 from trm_train.commands.run import Run, run_experiment
 from trm_train.commands.status import Status
 from trm_train.commands.weights import ExportWeights, ImportWeights
@@ -32,9 +30,7 @@ Command = (
     | Annotated[Batch, subcommand("batch")]
     | Annotated[Launch, subcommand("launch")]
     | Annotated[Status, subcommand("status")]
-    | Annotated[Doctor, subcommand("doctor")]
     | Annotated[Prune, subcommand("prune")]
-    | Annotated[Remove, subcommand("rm")]
     | Annotated[ImportWeights, subcommand("import-weights")]
     | Annotated[ExportWeights, subcommand("export-weights")]
 )

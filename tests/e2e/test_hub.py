@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.roots import remove_dataset
 from trm_data.kinds.maze.encode import encode_maze
 from trm_data.kinds.maze.generate import generate_mazes
 from trm_data.kinds.maze.solve import label_mazes
 from trm_data.kinds.sudoku.encode import encode_grid
 from trm_data.kinds.sudoku.generate import generate
 from trm_data.manifest import read_manifest
-from trm_data.removal import remove
 from trm_data.storage.atomic import with_digest
 from trm_data.storage.root import resolve_root
 
@@ -189,7 +189,7 @@ def test_of_a_named_dataset_without_a_digest_the_root_remembers_commit_and_rows(
         return f"{done.stdout.strip()}{done.stderr}"
 
     def build_again() -> str:
-        remove(layout, "few")
+        remove_dataset(layout, "few")
         return build_it()
 
     first = build_it()

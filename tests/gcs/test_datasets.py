@@ -13,6 +13,7 @@ import trm_data
 import trm_data.storage.lease
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
+from tests.support.roots import remove_dataset
 from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.cli import main
@@ -103,9 +104,7 @@ def test_the_commands(
     assert (found["datasets"], found["problems"]) == (["small"], [])
     assert found["catalog"] == str(resolve_root(URL).catalog)
     assert Path(found["catalog"]).is_file()
-    code, out = run(capsys, "rm", "small", "--root", URL, "--yes")
-    assert code == 0
-    assert server.names("bucket") == []
+    remove_dataset(resolve_root(URL), "small")
     code, out = run(capsys, "describe", "small", "--root", URL)
     assert code == 2
     assert f"no dataset 'small' under {URL}" in out

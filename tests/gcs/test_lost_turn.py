@@ -17,9 +17,7 @@ from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
 from tests.support.roots import copy_root
 from trm_data.engine.local import LocalEngine
-from trm_data.errors import BusyError
 from trm_data.manifest import read_manifest
-from trm_data.removal import remove
 from trm_data.storage.root import Layout
 from trm_data.verify.flow import verify_dataset
 
@@ -109,24 +107,3 @@ def test_a_build_that_slept_and_lost_its_turn_touches_nothing(
     assert {name: after_all.get(name) for name in before} == before
     assert set(after_all) == set(before)
     assert verify_dataset(machine("third"), "small").problems == []
-
-
-def test_removing_stops_when_another_machine_has_built_it_meanwhile(
-    server: GcsServer,
-    bucket: Layout,
-    built: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    manifest = server.objects["bucket"][MANIFEST]
-    listed = server.listed
-
-    def listed_and_finished(name: str) -> Any:
-        there = dict(listed(name))
-        if MANIFEST not in server.objects["bucket"]:  # its lease was lost, and the other machine is done
-            server.put("bucket", MANIFEST, manifest.data)
-        return there
-
-    monkeypatch.setattr(server, "listed", listed_and_finished)
-    with pytest.raises(BusyError, match="another machine finished this dataset"):
-        remove(bucket, "small")
-    assert verify_dataset(bucket, "small").problems == []

@@ -1,10 +1,8 @@
-"""Bytes replaced under unchanged metadata, and removal without a readable manifest."""
+"""Bytes replaced under unchanged metadata."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,7 +16,6 @@ from tests.support.roots import copy_root
 from trm_data.building.flow import build_dataset
 from trm_data.engine.local import LocalEngine
 from trm_data.manifest import read_manifest
-from trm_data.removal import size_to_remove
 from trm_data.storage.gcs import Bucket
 from trm_data.storage.root import Layout
 from trm_data.verify.flow import verify_dataset
@@ -83,30 +80,6 @@ def test_objects_of_before_state_no_md5_and_are_read(
     replace_bytes(server, name)
     assert not build_dataset(request_small(), machine("second"), engine=ONE).unchanged
     assert verify_dataset(machine("third"), "small").problems == []
-
-
-@pytest.mark.parametrize("manifest", ["cut", "gone"])
-def test_a_dataset_without_a_readable_manifest_is_removed_whole(
-    server: GcsServer,
-    bucket: Layout,
-    built: str,
-    machine: Machine,
-    manifest: str,
-) -> None:
-    if manifest == "cut":
-        server.put("bucket", MANIFEST, server.objects["bucket"][MANIFEST].data[:100])
-    else:
-        del server.objects["bucket"][MANIFEST]
-    second = machine("second")
-    there = sum(len(there.data) for there in server.objects["bucket"].values())
-    assert size_to_remove(second, "small") == there
-    environment = os.environ | {"TRM_CACHE": str(second.machine.parents[1])}
-    command = [BIN / "trm-data", "rm", "small", "--yes", "--root", URL]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=600)
-    assert done.returncode == 0, done.stderr
-    assert f"{there / 1e6:.1f} MB" in done.stdout
-    assert "0.0 MB" not in done.stdout
-    assert server.names("bucket") == []
 
 
 def test_a_claim_that_cannot_be_given_back_is_said(

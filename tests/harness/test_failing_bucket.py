@@ -15,7 +15,7 @@ import pytest
 from tests.gcs.conftest import URL, bucket, impatient, machine, server
 from tests.gcs.server import GcsServer
 from tests.harness.figures import record
-from tests.support.roots import copy_root
+from tests.support.roots import copy_root, remove_dataset
 from tests.trm_eval.conftest import Evaluated, trained
 from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
@@ -23,7 +23,6 @@ from trm_data.engine.local import LocalEngine
 from trm_data.errors import BucketError
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
-from trm_data.removal import remove
 from trm_data.storage.root import Layout
 from trm_data.verify.flow import verify_dataset
 from trm_eval.tables.query import query_results
@@ -87,7 +86,7 @@ def test_a_bucket_that_fails(
         copy_root(trained.layout, layout, "runs")
         copy_root(trained.layout, layout, "results")
         assert query_results(other, QUERY).rows == predictions
-        remove(layout, "small")
+        remove_dataset(layout, "small")
         assert [name for name in server.names("bucket") if "/datasets/" in name] == []
 
     while time.monotonic() < end or not built_anew:

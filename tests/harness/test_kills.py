@@ -155,7 +155,7 @@ ROWS = (
 )
 
 
-@pytest.mark.slow  # tests/trm_eval/test_removal.py covers every fifth step in every suite
+@pytest.mark.slow  # tests/trm_eval/test_killed_evaluation.py covers every fifth step in every suite
 @pytest.mark.parametrize("kills", [30])
 def test_evaluation(trained: Evaluated, tmp_path: Path, kills: int) -> None:
     def root(number: int | str) -> Path:

@@ -16,6 +16,11 @@ def root_with(name: str, place: Path | str, source: Layout) -> Layout:
     return layout
 
 
+def remove_dataset(layout: Layout, name: str) -> None:
+    """Remove the folder of a dataset, as `rm -r` does."""
+    layout.store.delete_folder(f"datasets/{name}")
+
+
 def copy_root(source: Layout, target: Layout, *folders: str) -> None:
     """Copy the files of folders from root to root, byte for byte: `runs`, `results`, `datasets/NAME`."""
     for path in folders:

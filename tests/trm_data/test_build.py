@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.roots import remove_dataset
 from trm_data.building.estimate import estimate_build
 from trm_data.building.flow import build_dataset
 from trm_data.engine.local import LocalEngine
@@ -18,7 +19,6 @@ from trm_data.kinds.sudoku import kind
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import read_manifest
-from trm_data.removal import remove
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
 from trm_data.storage.root import Layout, resolve_root
@@ -167,7 +167,7 @@ def test_more_puzzles_than_there_are(
     monkeypatch.setattr(kind, "MINIMAL_4X4", 10_000)
     whole = request_small(size=36 - 8 - 12, options=request.options)
     assert build_dataset(whole, layout).manifest.splits["train"].num_groups == 16
-    remove(layout, "small")
+    remove_dataset(layout, "small")
     with pytest.raises(
         SpecError, match=r"--size 500: the generator has only \d+ usable, inequivalent puzzles"
     ):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import trm_data
+from tests.support.roots import remove_dataset
 from trm_data import named
 from trm_data.building.estimate import estimate_build
 from trm_data.building.flow import build_dataset
@@ -26,7 +27,6 @@ from trm_data.named import (
     names_of,
     studies,
 )
-from trm_data.removal import remove, size_to_remove
 from trm_data.request import BuildRequest
 from trm_data.sources.base import SourceRef
 from trm_data.specs import check_name
@@ -123,8 +123,8 @@ def test_a_dataset_opens_under_all_its_names(tmp_path: Path) -> None:
     other = build_dataset(request(size=4, name="mine-1000-aug-0"), layout).manifest
     assert other.name == "mine-1000-aug-0"
     assert read_manifest(layout, "mine-1000-aug-0") == other
-    remove(layout, "mine-1000-aug-0")
-    remove(layout, "mine-1000-aug-0")
+    remove_dataset(layout, "mine-1000-aug-0")
+    remove_dataset(layout, "mine-1k-aug-0")
     assert layout.dataset_names() == []
     with pytest.raises(DatasetNotFoundError, match="no dataset 'mine-1000-aug-0'"):
         read_manifest(layout, "mine-1000-aug-0")
@@ -144,18 +144,6 @@ def test_a_dataset_named_before_names_said_the_seed_is_found(tmp_path: Path) -> 
         build_dataset(request(seed=0), layout)
 
 
-def test_what_a_killed_build_left_is_removed_and_not_its_other_name(tmp_path: Path) -> None:
-    layout = resolve_root(tmp_path)
-    build_dataset(request(name="mine-1k-aug-0"), layout)
-    left = layout.dataset("mine-1000-aug-0").here
-    left.mkdir(parents=True)
-    (left / "train-00000-of-00001.array_record").write_bytes(b"x" * 100)
-    assert size_to_remove(layout, "mine-1000-aug-0") == 100
-    remove(layout, "mine-1000-aug-0")
-    assert not left.exists()
-    assert layout.dataset_names() == ["mine-1k-aug-0"]
-
-
 def test_a_name_of_the_study_means_its_specification(tmp_path: Path) -> None:
     """A default name omits the sizes of held-out sets, so a dataset found under another name is compared."""
     layout = resolve_root(tmp_path)
@@ -164,7 +152,7 @@ def test_a_name_of_the_study_means_its_specification(tmp_path: Path) -> None:
     assert layout.dataset_names() == [canonical]
     with pytest.raises(DatasetNotFoundError, match=alias):
         read_manifest(layout, alias)
-    remove(layout, canonical)
+    remove_dataset(layout, canonical)
     build_dataset(named_dataset(alias).request(), layout)
     assert read_manifest(layout, alias).name == canonical
 

@@ -10,10 +10,10 @@ import pytest
 import trm_data
 from tests.conftest import small_request
 from tests.harness.mixtures import MIXED, build_both, build_mazes, changed, run
+from tests.support.roots import remove_dataset
 from trm_data.building.flow import build_dataset
 from trm_data.errors import SpecError
 from trm_data.loader.component import Component, place
-from trm_data.removal import remove
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.api import with_options
 from trm_train.checkpoint.manager import Checkpoints
@@ -198,7 +198,7 @@ def test_a_dataset_built_differently_refuses_to_go_on(tmp_path) -> None:
     build_both(layout)
     short = dataclasses.replace(MIXED, total_steps=4)
     run(layout, short)
-    remove(layout, "mazes")
+    remove_dataset(layout, "mazes")
     build_mazes(layout, seed=9)
     with pytest.raises(CheckpointError, match="dataset mazes had content_digest"):
         run(layout, short)

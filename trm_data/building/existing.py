@@ -82,7 +82,7 @@ def _of_the_same(asked: SourceRef, there: SourceSpec) -> SourceSpec:
 def _taken(manifest: Manifest, spec: DatasetSpec) -> str:
     return (
         f"the name {manifest.name!r} is taken by another dataset ({_difference(manifest, spec)}); choose another "
-        f"with --name, or remove it: trm-data rm {manifest.name}"
+        f"with --name, or remove the folder datasets/{manifest.name} of the root"
     )
 
 

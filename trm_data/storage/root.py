@@ -153,16 +153,6 @@ class DatasetFolder(Folder):
         if not self.store.local:
             shutil.rmtree(self.here, ignore_errors=True)
 
-    def remove(self, lease: Lease) -> None:
-        """Remove the dataset, its manifest first, so that a partly removed dataset does not look complete."""
-        self.withdraw_manifest(lease)
-        self.store.delete_folder(self.path, UnpublishedLease(self, lease).check)
-
-    @property
-    def size_bytes(self) -> int:
-        """Size of all its files, including unfinished ones."""
-        return self.store.size_bytes(self.path)
-
     def _name(self, file: StoredFile) -> str:
         return f"{self.path}/{file.file}"
 

@@ -23,8 +23,8 @@ class Sql:
     (with properties of the puzzle), predicted_cells (every cell). Others are study (every experiment with runs and
     evaluations), votes and pass_at_k (ARC). `trm-eval tables` lists them, with every column and its unit.
 
-    A query may be a name behind `@`: `trm-eval queries` lists the names. Without a query the command opens a prompt
-    with history and completion, or reads a query from a pipe.
+    A query may be a name behind `@`: `trm-eval queries` lists the names. Without a query the command reads one from
+    standard input. For a prompt, write a file with `trm-eval duckdb` and open it with any DuckDB client.
 
     For example:
 
@@ -32,7 +32,6 @@ class Sql:
       trm-eval sql "SELECT given, count(*) FROM predicted_cells WHERE wrong AND run LIKE 'quickstart%' GROUP BY ALL"
       trm-eval sql "SELECT run, exact_accuracy FROM evals" --format csv
       trm-eval sql @pareto --format parquet --out pareto.parquet
-      trm-eval sql
     """
 
     query: Annotated[Positional[str | None], arg(metavar="QUERY", help_behavior_hint="")] = None
@@ -52,20 +51,11 @@ class Sql:
         from trm_eval.tables.query import query_results
 
         layout = root_to_read(self.root)
-        query = None if self.query is None else read_query(self.query)
-        if query is None and sys.stdin.isatty():
-            from trm_eval.commands.prompt import ask
-
-            if self.out is not None:
-                raise QueryError("--out: needs a query. Give one, or use .out FILE at the prompt")
-            return ask(
-                layout,
-                form=choose_form(self.form, None, as_json=self.json),
-                wide=self.wide,
-                verify=self.verify,
+        if self.query is None and sys.stdin.isatty():
+            raise QueryError(
+                "no query (expected SQL, @NAME, FILE.sql or -). trm-eval queries lists the named ones."
             )
-        if query is None:
-            query = read_query("-")
+        query = read_query("-" if self.query is None else self.query)
         form = choose_form(self.form, self.out, as_json=self.json)
         with skipping_damaged(self.skip_damaged):
             found = query_results(layout, query, verify=self.verify, as_table=form == "parquet")

@@ -1,23 +1,16 @@
-"""Deletes checkpoints that a policy does not keep, and whole runs with their results."""
+"""Deletes checkpoints that a policy does not keep."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from trm_data.storage.lease import leased, locked
-from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import COMMITTED, weights_steps
 from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
 from trm_train.errors import ConfigError
 from trm_train.metrics.table import read_metrics, totals
-from trm_train.runs.record import CONFIG_FILE
-from trm_train.runs.resume import remove_parts
 from trm_train.runs.status import read_status, written_steps
-
-NAME = re.compile(r"[A-Za-z0-9_-]{1,150}")
-"""Valid name of a run and of its parent folders."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,33 +96,3 @@ def prune_run(run: Folder, policy: Policy) -> Pruned:
             run.delete(f"{CHECKPOINTS}/{folder}/{COMMITTED}")
             run.store.delete_folder(f"{run.path}/{CHECKPOINTS}/{folder}")
     return pruned
-
-
-def size_of_run(layout: Layout, run: Folder) -> int:
-    """Return the space that removing a run and its results frees (bytes)."""
-    found = layout.results.names(_results_of(run))
-    tables = {name.rpartition("/")[0] for name in found}
-    results = sum(layout.results.store.size_bytes(f"{layout.results.path}/{table}") for table in tables)
-    return run.store.size_bytes(run.path) + results
-
-
-def remove_run(layout: Layout, run: Folder) -> None:
-    """Remove a run and its results, the record last; fail if the run is being trained."""
-    with (
-        locked(run, f"{run.name}: is being trained; wait for it, or stop it"),
-        leased(run, f"run {run.name}"),
-    ):
-        remove_parts(layout, run, layout.results.names(_results_of(run)))
-        for name in sorted(run.names(), key=lambda name: name == CONFIG_FILE):
-            run.delete(name)
-    run.store.delete_folder(run.path)
-
-
-def _results_of(run: Folder) -> str:
-    """Return the glob of the files with results of a run."""
-    parts = run.path.split("/")
-    if len(parts) != 4 or parts[0] != "runs" or not all(NAME.fullmatch(part) for part in parts):
-        raise ConfigError(
-            f"{run} is not a run of this root. `trm-train status` lists them; --root chooses another root."
-        )
-    return f"*/experiment={parts[2]}/run={parts[3]}/*"

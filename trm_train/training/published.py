@@ -225,8 +225,7 @@ def _write_run(target: Folder, record: RunRecord, weights: Weights) -> bool:
             if (there.content_digest, weights_steps(target)) == (record.content_digest, [IMPORTED_STEP]):
                 return True
             raise ConfigError(
-                f"{target}: a run with this name exists, with other rows or without weights. Remove it first: "
-                f"trm-train rm {record.run}"
+                f"{target}: a run with this name exists, with other rows or without weights. Remove the folder first."
             )
         target.store.delete_folder(f"{target.path}/{CHECKPOINTS}")  # left by an interrupted import
         tree = weights_tree(jax.device_put(weights))

@@ -1,4 +1,4 @@
-"""`trm-data verify` and `rm` of several datasets, by name and by glob."""
+"""`trm-data verify` of several datasets, by name and by glob."""
 
 from __future__ import annotations
 
@@ -49,49 +49,15 @@ def test_all_that_are_meant_are_verified_and_one_wrong_one_is_enough(root: Path)
     assert isinstance(json.loads(run_here(main, "verify", "othe?", "--json", *place).stdout), list)
 
 
-def test_what_is_removed_is_said_before_and_after(root: Path) -> None:
+def test_a_glob_that_nothing_fits_and_no_name_at_all(root: Path) -> None:
     place = ["--root", str(root)]
-    refused = run_here(main, "rm", "many-*", *place)
-    assert refused.returncode == 2
-    assert "many-a (" in refused.stderr
-    assert "many-b (" in refused.stderr
-    assert "Add --yes" in refused.stderr
-    done = run_here(main, "rm", "many-*", "--yes", *place)
-    assert done.returncode == 0, done.stderr
-    assert [line.split(":")[0] for line in done.stdout.splitlines()] == ["many-a", "many-b"]
-    assert [path.name for path in (root / "datasets").iterdir() if (path / "manifest.json").exists()] == [
-        "other"
-    ]
-
-
-@pytest.mark.parametrize("command", ["verify", "rm"])
-def test_a_glob_that_nothing_fits_and_no_name_at_all(root: Path, command: str) -> None:
-    place = ["--root", str(root)]
-    nothing = run_here(main, command, "mani-*", *place)
+    nothing = run_here(main, "verify", "mani-*", *place)
     assert (nothing.returncode, nothing.stdout) == (2, "")
     assert "no dataset fits 'mani-*'" in nothing.stderr
-    assert run_here(main, command, *place).returncode == 2
-    one_wrong = run_here(main, command, "many-a", "mony-b", *place, *(["--yes"] if command == "rm" else []))
+    assert run_here(main, "verify", *place).returncode == 2
+    one_wrong = run_here(main, "verify", "many-a", "mony-b", *place)
     assert one_wrong.returncode == 2
     assert "mony-b" in one_wrong.stderr
-    if command == "rm":
-        assert (root / "datasets" / "many-a" / "manifest.json").exists(), (
-            "nothing is removed before all are found"
-        )
-
-
-def test_a_dry_run_removes_nothing(root: Path) -> None:
-    done = run_here(main, "rm", "many-*", "--dry-run", "--root", str(root))
-    assert (done.returncode, done.stderr) == (0, "")
-    assert re.fullmatch(
-        r"would remove many-a \(.*\), many-b \(.*\) under .*; nothing was removed\n", done.stdout
-    )
-    assert resolve_root(root).dataset_names() == NAMES
-
-
-def test_a_name_may_end_as_a_shell_completes_a_folder(root: Path, tmp_path: Path) -> None:
-    done = run_here(main, "rm", "many-a/", "--dry-run", "--root", str(root))
-    assert (done.returncode, done.stdout[:22]) == (0, "would remove many-a (0")
 
 
 def test_a_name_that_is_not_there_is_said_before_any_is_verified(root: Path) -> None:

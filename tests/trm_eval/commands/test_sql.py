@@ -1,4 +1,4 @@
-"""`trm-eval sql`: every form of an answer, a query from a pipe, and the prompt on a real terminal."""
+"""`trm-eval sql`: every form of an answer, a query from a pipe, and a real terminal."""
 
 from __future__ import annotations
 
@@ -8,12 +8,9 @@ import os
 import pty
 import re
 import select
-import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import polars as pl
@@ -161,6 +158,12 @@ def test_a_query_comes_from_a_pipe(evaluated: Evaluated, monkeypatch: pytest.Mon
     assert (done.returncode, "no query in standard input" in done.stderr) == (2, True)
 
 
+def test_a_terminal_types_no_query(evaluated: Evaluated, tmp_path: Path) -> None:
+    with Terminal(evaluated, tmp_path) as terminal:
+        terminal.read_to("no query")
+        assert terminal.code() == 2
+
+
 class Terminal:
     """`trm-eval sql` on a pseudo-terminal, as a person has it."""
 
@@ -184,9 +187,6 @@ class Terminal:
         self._process.wait()
         os.close(self._primary)
 
-    def type(self, text: str) -> None:
-        os.write(self._primary, text.encode())
-
     def read_to(self, pattern: str, limit_s: float = 60.0) -> str:
         """What it says from now on, up to a pattern."""
         said, ends = "", time.monotonic() + limit_s
@@ -201,92 +201,8 @@ class Terminal:
         assert re.search(pattern, said), said
         return said
 
-    def ask(self, text: str) -> str:
-        """What it says to a line, without the next prompt."""
-        self.type(f"{text}\r")
-        return self.read_to(r"(?:^|\n)trm> ")
-
-    def forget_line(self) -> None:
-        """Ctrl-C, and once more where it is not heard: Python misses a signal just before it waits for a key."""
-        for _ in range(10):
-            os.killpg(self._process.pid, signal.SIGINT)
-            with suppress(AssertionError):
-                self.read_to("trm> ", limit_s=3.0)
-                return
-        raise AssertionError(f"Ctrl-C is not heard: {self.seen!r}")
-
     def code(self) -> int:
         return self._process.wait(60)
-
-
-@pytest.fixture
-def terminal(evaluated: Evaluated, tmp_path: Path) -> Iterator[Terminal]:
-    with Terminal(evaluated, tmp_path / "cache") as terminal:
-        terminal.read_to("trm> ")
-        yield terminal
-
-
-def test_the_prompt_answers_and_goes_on_after_an_error(terminal: Terminal, tmp_path: Path) -> None:
-    assert "12" in terminal.ask("SELECT count(*) AS n FROM predictions;")
-    terminal.type("SELECT 41 +\r")
-    terminal.read_to(re.escape("...> "))
-    assert "42" in terminal.ask("1;")
-    assert "nothing" in terminal.ask("SELECT nothing;")
-    assert "COPY statements are refused" in terminal.ask("COPY (SELECT 1) TO 'x.csv';")
-    assert "no query @eval; did you mean '@evals'?" in terminal.ask("@eval")
-    assert "tiny-" in terminal.ask("@evals;")
-    assert "supervision steps taken" in terminal.ask(".tables depth")
-    assert "@pareto" in terminal.ask(".queries")
-    assert ".format: one of table, vertical, csv" in terminal.ask(".format yaml")
-    assert ".help lists them" in terminal.ask(".nothing")
-    assert "columns hidden: split_digest" in terminal.ask(
-        "SELECT run, split_digest, dataset, count FROM evals;"
-    )
-    assert "all columns and rows" in terminal.ask(".wide")
-    assert "hidden" not in terminal.ask("SELECT run, split_digest, dataset, count FROM evals;")
-    terminal.ask(".format csv")
-    assert "n\r\n12\r\n" in terminal.ask("SELECT count(*) AS n FROM predictions;")
-    terminal.ask(".format parquet")
-    assert "Use .out FILE" in terminal.ask("SELECT 1 AS n;")
-    terminal.ask(f".out {tmp_path}/one.parquet")
-    assert "wrote" in terminal.ask("SELECT 1 AS n;")
-    assert pl.read_parquet(tmp_path / "one.parquet")["n"].to_list() == [1]
-    terminal.type("\x04")
-    assert terminal.code() == 0
-
-
-def test_tab_completes_views_columns_and_queries(terminal: Terminal) -> None:
-    terminal.ask(".format csv")
-    terminal.type("@accuracy_by_ra\t")
-    assert "rating_bucket" in terminal.ask("")
-    terminal.type("SELECT exact_accu\t")
-    terminal.read_to("exact_accuracy")
-    terminal.type("FROM predicted_p\t")
-    terminal.read_to("predicted_puzzles")
-    terminal.forget_line()
-    assert "7" in terminal.ask("SELECT 3 + 4;")
-
-
-def test_history_is_kept_for_the_next_time_and_for_this_user_alone(
-    evaluated: Evaluated, terminal: Terminal, tmp_path: Path
-) -> None:
-    terminal.ask("SELECT 40 + 3;")
-    terminal.type(".quit\r")
-    assert terminal.code() == 0
-    history = tmp_path / "cache" / "sql_history"
-    assert history.read_text().splitlines()[0] == "SELECT 40 + 3;"
-    assert history.stat().st_mode & 0o777 == 0o600
-    with Terminal(evaluated, tmp_path / "cache") as again:
-        again.read_to("trm> ")
-        again.type("\x10\x10")  # Ctrl-P twice: past .quit
-        again.read_to(re.escape("SELECT 40 + 3;"))
-        assert "43" in again.ask("")
-
-
-def test_a_prompt_takes_no_out(evaluated: Evaluated, tmp_path: Path) -> None:
-    with Terminal(evaluated, tmp_path, "--out", "x.csv") as terminal:
-        terminal.read_to(r"--out: needs a query")
-        assert terminal.code() == 2
 
 
 def test_json_has_no_numbers_that_are_none(evaluated: Evaluated) -> None:

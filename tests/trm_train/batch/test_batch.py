@@ -442,11 +442,3 @@ def test_an_alias_is_carried_out_as_it_says(tmp_path: Path) -> None:
     (other,) = plan_batch(select_experiments(["exp02a_06"], TINY), [0], resolve_root(tmp_path))
     assert run.run == other.run
     assert (run.config.execution.rematerialise, other.config.execution.rematerialise) == (True, False)
-
-
-def test_rm_takes_no_alias(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["rm", "exp07a", "--yes", "--root", str(root)])
-    assert ended.value.code == 2
-    assert "exp07a shares its run" in capsys.readouterr().err
-    assert list(root.glob("runs/baseline/baseline/*/config.json"))

@@ -18,8 +18,8 @@ from trm_train.checkpoint.manager import weights_steps
 from trm_train.cli import main
 from trm_train.errors import CheckpointError, ConfigError
 from trm_train.metrics.table import read_metrics
-from trm_train.runs.prune import Policy, plan_pruning, prune_run, remove_run, size_of_run
-from trm_train.runs.record import find_run, list_runs
+from trm_train.runs.prune import Policy, plan_pruning, prune_run
+from trm_train.runs.record import find_run
 
 
 @pytest.fixture
@@ -55,11 +55,11 @@ def test_the_newest_and_the_best_stay(copied: tuple[Layout, Folder]) -> None:
     assert plan_pruning(run, Policy(best=False, every=steps[0])).kept == [
         s for s in steps if s % steps[0] == 0
     ]
-    before = size_of_run(*copied)
+    before = run.store.size_bytes(run.path)
     assert weights_steps(run) == steps  # planning deletes nothing
     done = prune_run(run, Policy(best=False))
     assert weights_steps(run) == steps[-1:]
-    assert before - size_of_run(*copied) == done.size_bytes > 0
+    assert before - run.store.size_bytes(run.path) == done.size_bytes > 0
     assert prune_run(run, Policy(best=False)).removed == []
 
 
@@ -74,12 +74,10 @@ def test_what_a_run_goes_on_from_goes_only_when_asked(copied: tuple[Layout, Fold
 
 @pytest.mark.integration
 def test_a_run_that_is_trained_is_left_alone(copied: tuple[Layout, Folder]) -> None:
-    layout, run = copied
+    _, run = copied
     steps = weights_steps(run)
-    with locked(run, "busy"):
-        for act in (lambda: prune_run(run, Policy()), lambda: remove_run(layout, run)):
-            with pytest.raises(BusyError, match="is being trained; wait for it, or stop it"):
-                act()
+    with locked(run, "busy"), pytest.raises(BusyError, match="is being trained; wait for it, or stop it"):
+        prune_run(run, Policy())
     assert weights_steps(run) == steps
 
 
@@ -108,28 +106,6 @@ def test_the_command_asks_and_says_what_it_does(
     assert command(capsys, "prune", "nothing", "--root", layout.place)[0] == 2
 
 
-def test_a_removed_run_leaves_nothing(
-    copied: tuple[Layout, Folder], capsys: pytest.CaptureFixture[str]
-) -> None:
-    layout, run = copied
-    assert layout.results.names(f"*/experiment=*/run={run.name}/*")
-    code, out, _ = command(capsys, "rm", run.name, "--dry-run", "--root", layout.place)
-    assert (code, out.startswith(f"would remove {run.name} ("), "nothing was removed" in out) == (
-        0,
-        True,
-        True,
-    )
-    code, _, err = command(capsys, "rm", run.name, "--root", layout.place)
-    assert (code, "stdin is not a terminal. Add --yes" in err) == (2, True)
-    code, out, _ = command(capsys, "rm", run.name, "--yes", "--root", layout.place)
-    assert code == 0
-    assert f"{run.name}: removed" in out
-    assert list_runs(layout) == []
-    assert not Path(run.place).exists()
-    assert layout.results.names(f"*/experiment=*/run={run.name}/*") == []
-    assert command(capsys, "rm", run.name, "--root", layout.place)[0] == 2
-
-
 def test_a_finished_run_without_what_it_goes_on_from_keeps_its_metrics(copied: tuple[Layout, Folder]) -> None:
     layout, run = copied
     prune_run(run, Policy(resume=False))
@@ -155,11 +131,3 @@ def test_the_best_is_not_pruned_where_metrics_are_gone(
     assert "left out" in err
     assert "a part is missing" in err
     assert weights_steps(run) == steps
-
-
-def test_what_is_no_run_of_this_root_is_not_removed(copied: tuple[Layout, Folder], tmp_path: Path) -> None:
-    _, run = copied
-    elsewhere = resolve_root(tmp_path / "elsewhere")
-    with pytest.raises(ConfigError, match="is not a run of this root"):
-        remove_run(elsewhere, find_run(elsewhere, run.place))
-    assert weights_steps(run)
