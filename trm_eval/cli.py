@@ -14,7 +14,6 @@ from trm_data.command import answer_version, errors_end, parse_command
 from trm_data.errors import DataError
 from trm_eval.commands.compare import Compare
 from trm_eval.commands.export import Export
-from trm_eval.commands.import_ import Import
 from trm_eval.commands.predict import Predict
 from trm_eval.commands.report import Report
 from trm_eval.commands.run import Run
@@ -39,7 +38,6 @@ Command = (
     | Annotated[Serve, subcommand("serve")]
     | Annotated[Submission, subcommand("submission")]
     | Annotated[Export, subcommand("export")]
-    | Annotated[Import, subcommand("import")]
 )
 
 

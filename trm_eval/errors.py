@@ -17,7 +17,3 @@ class ResultError(EvalError):
 
 class StatisticsError(EvalError):
     """Numbers from which a statistic cannot be computed or would be meaningless; the message says why."""
-
-
-class PackageError(EvalError):
-    """A package of a run that cannot be made, is damaged or edited, or does not fit its destination."""

@@ -91,7 +91,7 @@ class Predict:
         layout = resolve_root(self.root)
         run = find_run(layout, self.reference, parse_setting(self.scale, self.data))
         solver = load(
-            run.name,
+            run.place,
             layout,
             checkpoint=self.checkpoint,
             weights=self.weights,

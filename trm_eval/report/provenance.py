@@ -10,7 +10,7 @@ from trm_data.errors import DataError
 from trm_data.loader.component import digest_of_all
 from trm_data.storage.root import Layout
 from trm_eval.compare import flat_config
-from trm_eval.package.recipe import build_command, find_manifest
+from trm_eval.export import build_command, find_manifest
 from trm_eval.report.ask import ask
 from trm_eval.report.blocks import Block, Heading, Table, Text
 from trm_eval.report.group import Group

@@ -21,6 +21,7 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -30,6 +31,7 @@ from trm_data.errors import BucketError
 from trm_data.storage.atomic import with_digest
 from trm_data.storage.gcs import unreachable
 from trm_data.storage.store import Folder
+from trm_train.checkpoint.exported import exported_file, read_exported, read_meta, write_exported
 from trm_train.checkpoint.tree import state_from_tree, state_tree, weights_tree
 from trm_train.errors import CheckpointError
 from trm_train.hosts.coordination import Hosts
@@ -287,15 +289,21 @@ def _remove_incomplete(run: Folder) -> None:
 
 
 def weights_steps(run: Folder) -> list[int]:
-    """Return the steps of a run's complete weights checkpoints, ascending."""
-    found = (name.split("/")[0] for name in run.within(f"{FOLDER}/weights").names(f"*/{COMMITTED}"))
+    """Return the steps of a run's complete weights checkpoints, ascending; the one of an exported run."""
+    if steps := _steps(run, "weights"):
+        return steps
+    exported = exported_file(run)
+    return [] if exported is None else [read_meta(exported)["step"]]
+
+
+def _steps(run: Folder, kind: str) -> list[int]:
+    found = (name.split("/")[0] for name in run.within(f"{FOLDER}/{kind}").names(f"*/{COMMITTED}"))
     return sorted(int(step) for step in found if step.isdecimal())
 
 
 def resume_steps(run: Folder) -> list[int]:
     """Return the steps that a run can resume from, ascending."""
-    found = (name.split("/")[0] for name in run.within(f"{FOLDER}/resume").names(f"*/{COMMITTED}"))
-    return sorted(int(step) for step in found if step.isdecimal())
+    return _steps(run, "resume")
 
 
 def saved_steps(run: Folder) -> list[int]:
@@ -305,11 +313,17 @@ def saved_steps(run: Folder) -> list[int]:
 
 
 def restore_weights(run: Folder, step: int, like: dict[str, Any]) -> tuple[dict[str, Any], CheckpointMeta]:
-    """Read a weights checkpoint of a run, as a tree like that of `weights_tree`."""
+    """Read a weights checkpoint of a run, or the file of an exported run, as a tree like that of `weights_tree`."""
     steps = weights_steps(run)
     if step not in steps:
         have = f"there are: {', '.join(map(str, steps))}" if steps else "the run has none yet"
         raise CheckpointError(f"{run}: no weights checkpoint at step {step} ({have})")
+    if not _steps(run, "weights") and (exported := exported_file(run)) is not None:
+        expected, meta = _checked_meta(read_meta(exported), step, str(exported))
+        tree = read_exported(exported, like)
+        if problem := _wrong_arrays(tree, expected, str(exported)):
+            raise CheckpointError(problem)
+        return tree, meta
     folder = run.within(f"{FOLDER}/weights")
     manager = _manager(folder, None, create=False)
     try:
@@ -319,6 +333,12 @@ def restore_weights(run: Folder, step: int, like: dict[str, Any]) -> tuple[dict[
         raise CheckpointError(f"{error}" + (f"; there are others: {others}" if others else "")) from error
     finally:
         manager.close()
+
+
+def export_weights(path: Path, tree: dict[str, Any], meta: CheckpointMeta) -> None:
+    """Write the weights of a checkpoint as one file (`checkpoint.exported`)."""
+    content = with_digest({**asdict(meta), "fingerprints": fingerprints(tree)})
+    write_exported(path, jax.device_get(tree), content)
 
 
 def write_weights(run: Folder, tree: dict[str, Any], meta: CheckpointMeta) -> None:

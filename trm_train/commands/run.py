@@ -89,8 +89,8 @@ class RunOptions:
     """Train to this number of steps, beyond total_steps, under the same name; not with a schedule over training."""
     label: Annotated[str, arg(metavar="TEXT", help_behavior_hint="")] = ""
     """Your own name for the run, shown by status, SQL and the dashboard; not part of its identity."""
-    init_from: Annotated[str | None, arg(metavar="RUN[@STEP]|FILE", help_behavior_hint="")] = None
-    """Start a new run from the weights of another run, or from a file of published ones (import-weights --help)."""
+    init_from: Annotated[str | None, arg(metavar="RUN[@STEP]|DIR|FILE", help_behavior_hint="")] = None
+    """Start a new run from the weights of another run, an exported one, or a file (import-weights --help)."""
     resume: Literal["auto", "never"] = "auto"
     """never: discard the run's checkpoints and metrics and start over."""
     anew_once: Annotated[str | None, arg(metavar="WORD", help_behavior_hint="")] = None

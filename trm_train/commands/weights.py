@@ -80,7 +80,7 @@ class ExportWeights:
     """Write the averaged weights of a run under the names of the published code, as .safetensors or .npz.
 
     Names have no prefix; matrices are [out, in], all float32. Only architectures of the published code have such
-    names; trm-eval export packs every run.
+    names; trm-eval export writes every run.
 
     For example:
 

@@ -76,7 +76,7 @@ def published_model(config: RunConfig) -> BlocksConfig:
         return model
     raise ConfigError(
         f"model.architecture: {model.architecture} with these options has no published names. "
-        "Share its run as a package: trm-eval export."
+        "Write its run for others: trm-eval export."
     )
 
 

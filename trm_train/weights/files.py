@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -120,16 +120,32 @@ SAFETENSORS_DTYPES = {
 }
 
 
+def read_metadata(path: Path) -> dict[str, str]:
+    """Read the metadata of a safetensors file, without its tensors."""
+    try:
+        with path.open("rb") as file:
+            return dict(_header(file.read(8), file.read, path.stat().st_size).get("__metadata__", {}))
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise CheckpointError(
+            f"{path}: cannot be read as safetensors ({error}). Get the file again."
+        ) from error
+
+
+def _header(begin: bytes, read: Callable[[int], bytes], file_bytes: int) -> dict[str, Any]:
+    """Return the header, whose size is in the first 8 bytes."""
+    size = int.from_bytes(begin, "little")
+    if not 2 <= size <= min(LARGEST_HEADER_BYTES, file_bytes - 8):
+        raise ValueError(f"a header of {size:,} bytes in a file of {file_bytes:,}")
+    return parse_json(read(size))
+
+
 def read_safetensors(path: Path) -> dict[str, NDArray[np.float32]]:
     """Read the tensors of a file by name, as float32."""
     try:
-        content = path.read_bytes()
-        size = int.from_bytes(content[:8], "little")
-        if not 2 <= size <= min(LARGEST_HEADER_BYTES, len(content) - 8):
-            raise ValueError(f"a header of {size:,} bytes in a file of {len(content):,}")
-        header: dict[str, Any] = parse_json(content[8 : 8 + size])
+        with path.open("rb") as file:
+            header = _header(file.read(8), file.read, path.stat().st_size)
+            data = memoryview(file.read())
         header.pop("__metadata__", None)
-        data = memoryview(content)[8 + size :]
         spans = sorted(tuple(entry["data_offsets"]) for entry in header.values())
         ends = [0, *(end for _, end in spans)]
         if [start for start, _ in spans] != ends[:-1] or ends[-1] != len(data):
@@ -154,9 +170,11 @@ def _array(name: str, entry: Mapping[str, Any], data: memoryview) -> NDArray[np.
     return widened(array) if entry["dtype"] == "BF16" else array.astype(np.float32)
 
 
-def write_safetensors(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> None:
+def write_safetensors(
+    path: Path, arrays: Mapping[str, NDArray[np.float32]], metadata: Mapping[str, str] | None = None
+) -> None:
     """Write float32 tensors by name; the same tensors give the same bytes."""
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    header: dict[str, Any] = {"__metadata__": {"format": "pt", **(metadata or {})}}
     start = 0
     for name in sorted(arrays):
         end = start + 4 * arrays[name].size

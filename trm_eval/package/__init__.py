@@ -1,1 +1,0 @@
-"""Runs packed for sharing: a folder of plain files with weights, configuration, results, dataset recipe and card."""
