@@ -97,10 +97,8 @@ INTEGRATION = (
     "trm_train/mesh/test_table",
     "trm_train/training/test_dry_run",
     "trm_train/training/test_preemption",
-    "trm_train/training/test_restart",
     "trm_train/runs/test_status",
     "trm_train/training/test_stop",
-    "trm_train/training/test_watchdog",
     "trm_train/test_extend",
     "trm_train/test_pages",
     "trust/",
@@ -134,10 +132,8 @@ RACES = (
     "trm_train/hosts/",
     "trm_train/launch/",
     "trm_train/training/test_preemption",
-    "trm_train/training/test_restart",
     "trm_train/runs/test_status",
     "trm_train/training/test_stop",
-    "trm_train/training/test_watchdog",
     "trust/test_scarce",
 )
 """Files with tests that wait, kill or race; `pytest -m race` runs them. Single tests have the marker themselves."""

@@ -97,15 +97,6 @@ def test_a_run_leaves_what_it_should(undisturbed: TrainResult) -> None:
     assert train_rows[-1]["rows_loaded"] == 8 + sum(row["count"] for row in train_rows[:-1])
 
 
-@pytest.mark.integration
-def test_a_run_is_thrown_away_once_for_a_word(small_layout: Layout, tmp_path: Path) -> None:
-    root = root_with("small", tmp_path, small_layout)
-    short = dataclasses.replace(TINY, total_steps=4)
-    run(root, short)
-    ends = [run(root, short, resume=False, anew_once=word) for word in ("a", "a", "b", "b", None, None)]
-    assert [one.started_at for one in ends] == [0, 4, 0, 4, 0, 0]
-
-
 def test_a_finished_run_does_nothing(layout: Layout, undisturbed: TrainResult) -> None:
     again = run(layout)
     assert (again.started_at, again.step) == (12, 12)

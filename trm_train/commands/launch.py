@@ -22,7 +22,6 @@ from trm_train.commands.batch import (
 )
 from trm_train.commands.common import refuse_dataset_as_experiment
 from trm_train.commands.processes import ProcessOptions
-from trm_train.commands.restart import once
 from trm_train.commands.run import RunOptions, parse_options, read_options
 from trm_train.config.overrides import split_overrides
 from trm_train.config.run import check_config, check_extension, planned_steps
@@ -283,7 +282,7 @@ def _plan_run(words: Sequence[str], layout: Layout) -> Planned:
     if options.extend is not None:
         check_extension(config, options.extend)
     return Planned(
-        work=Work(run_name(item.name, config), ("run", name, *rest, *once(rest), "--root", layout.place)),
+        work=Work(run_name(item.name, config), ("run", name, *rest, "--root", layout.place)),
         datasets=config.data.names,
         folder=run_folder(layout, item, config),
         total_steps=planned_steps(config, options.extend),

@@ -19,7 +19,6 @@ from trm_train.commands.common import (
     refuse_other_dataset_options,
 )
 from trm_train.commands.processes import ProcessOptions
-from trm_train.commands.restart import train_with_restarts
 from trm_train.config.overrides import choose_forms, spelled_values, take_option, without_effect
 from trm_train.config.run import (
     RunConfig,
@@ -55,7 +54,6 @@ For example:
   trm-train run trm_sudoku_mlp --dry-run
   trm-train run exp01c --dry-run --target v4-64
   trm-train run quickstart --resume never --tracking none
-  trm-train run quickstart --restarts 10
   trm-train run quickstart --model.architecture hrm
   trm-train run my_experiment --experiments my_experiments.py
   trm-train run quickstart --init-from weights.safetensors --total-steps 500
@@ -93,12 +91,7 @@ class RunOptions:
     """Start a new run from the weights of another run, an exported one, or a file (import-weights --help)."""
     resume: Literal["auto", "never"] = "auto"
     """never: discard the run's checkpoints and metrics and start over."""
-    anew_once: Annotated[str | None, arg(metavar="WORD", help_behavior_hint="")] = None
-    """Idempotency token for --resume never: the first start with a token discards the run, later starts with the same
-    token resume it."""
     processes: Annotated[ProcessOptions, arg(name="")] = field(default_factory=ProcessOptions)
-    restarts: int = 0
-    """Maximum number of restarts after the process was killed or lost its bucket or other hosts."""
     tracking: Literal["wandb", "none"] = "wandb"
     """Log metrics to wandb (offline without a login)."""
     json: bool = False
@@ -143,9 +136,6 @@ def run_experiment(name: str, overrides: list[str]) -> int:
     os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", str(USABLE_ON_GPUS))
     if options.dry_run:
         return _dry_run(item, options, layout, ["run", name, *overrides])
-    if options.restarts:
-        _, others = take_option("--restarts", overrides)
-        return train_with_restarts(["run", name, *others], options.restarts, _say)
     one_builds = "--build: build the dataset once (trm-data build NAME), then start the processes"
     hosts = options.processes.join("trm-train", one_builds if options.build else None)
     if options.build:
@@ -176,7 +166,6 @@ def _train(
             layout,
             console,
             resume=options.resume == "auto",
-            anew_once=options.anew_once if options.resume == "never" else None,
             tracking=options.tracking,
             extend=options.extend,
             label=options.label,
@@ -217,14 +206,6 @@ def _check(options: RunOptions) -> None:
     if options.target is not None and (options.devices is not None or options.device is not None):
         raise ConfigError("--target: not together with --devices or --device. Leave these out.")
     check_label(options.label)
-    if options.restarts < 0:
-        raise ConfigError(f"--restarts {options.restarts}: expected at least 0")
-    if options.anew_once is not None and options.resume != "never":
-        raise ConfigError("--anew-once: requires --resume never")
-
-
-def _say(text: str) -> None:
-    print(f"trm-train: {text}", file=sys.stderr, flush=True)
 
 
 def parse_config(config: RunConfig, overrides: list[str], program: str = "trm-train batch") -> RunConfig:

@@ -47,14 +47,12 @@ class ExecutionConfig:
     device_rows: bool = False
     """Keep the training rows on every device; a batch is then sent as row numbers."""
 
-    stall_s: float = 600.0
-    """Seconds without a step until a stall is reported (at least 20 times the longest step); after twice as long the
-    run ends with code 5 (0: never)."""
+    stall_s: float = 1_200.0
+    """Seconds without a step (at least 20 times the longest step) until the process ends with the tracebacks of its
+    threads and code 1 (0: never)."""
     save_limit_s: float = 1_800.0
-    """Maximum seconds of a checkpoint; then the run ends with exit code 5, and the same command resumes from the last
-    checkpoint (0: no limit)."""
-    min_examples_per_s: float = 0.0
-    """Minimum speed; a run slower for three minutes saves a checkpoint and ends with exit code 5 (0: off)."""
+    """Maximum seconds of a checkpoint; then the process ends with the tracebacks of its threads and code 1 (0: no
+    limit)."""
     device_tflops: float = 0.0
     """Peak of one device in TFLOP/s, for the utilization `mfu` (0: the known peak of its kind)."""
 
@@ -76,7 +74,6 @@ class ExecutionConfig:
         check_not_negative(
             {
                 "execution.device_tflops": self.device_tflops,
-                "execution.min_examples_per_s": self.min_examples_per_s,
                 "execution.save_limit_s": self.save_limit_s,
                 "execution.stall_s": self.stall_s,
                 "execution.keep_weights": self.keep_weights,

@@ -300,10 +300,21 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
+REMOVED = {ExecutionConfig: ("min_examples_per_s",)}
+"""Execution options that records of earlier versions have."""
+
+
 def _part_from_json(part: type[Any], value: dict[str, Any]) -> Any:
     """Make a part from its plain values; schedule notations are parsed, and lists become tuples."""
     read = _readers(part)
-    return part(**{name: read[name](item) if name in read else item for name, item in value.items()})
+    removed = REMOVED.get(part, ())
+    return part(
+        **{
+            name: read.get(name, lambda same: same)(item)
+            for name, item in value.items()
+            if name not in removed
+        }
+    )
 
 
 @functools.cache

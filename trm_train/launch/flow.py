@@ -23,8 +23,9 @@ from trm_train.experiments.dataset import is_named
 from trm_train.launch.shell import Say
 from trm_train.launch.target import Target, TargetState, Work
 
-RESTARTED = (Exit.BUCKET, Exit.STALLED, Exit.TERMINATED, 134, 135, 137, 139)
-"""Resumable exit codes: those of docs/troubleshooting.md, and of processes killed by jax or the system."""
+RESTARTED = (Exit.FOUND, Exit.BUCKET, Exit.STALLED, Exit.TERMINATED, 134, 135, 137, 139)
+"""Resumable exit codes: those of docs/troubleshooting.md, of a stalled process (1), and of processes killed by jax or
+the system."""
 CAPACITY_S = 60.0
 """Interval between requests for machines when none are available (s)."""
 FAREWELL_S = 600.0
@@ -105,6 +106,7 @@ def run_to_end(work: Work, target: Target, how: LaunchOptions, say: Say, show: S
         if restarts == how.restarts:
             return replace(outcome, state="failed", reason=f"{outcome.reason}; --restarts {how.restarts}")
         restarts += 1
+        work = work.resuming()
         say(
             f"{work.name}: {outcome.reason}; it resumes from its last checkpoint (start {restarts + 1} of "
             f"{how.restarts + 1} at most)"

@@ -13,9 +13,10 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
+from trm_train.config.overrides import take_option
 from trm_train.errors import LaunchError
 from trm_train.launch import scripts
 from trm_train.launch.scripts import Answer
@@ -48,6 +49,10 @@ class Work:
 
     name: str
     words: tuple[str, ...]
+
+    def resuming(self) -> Work:
+        """Return the work of a restart, which never discards the run."""
+        return replace(self, words=tuple(take_option("--resume", list(self.words))[1]))
 
 
 @dataclass(frozen=True)

@@ -19,13 +19,6 @@ TESTED = "tested.json"
 """File in a run folder: the result row of the test by a batch."""
 FORGETTING = "forgetting"
 """File in a run folder while the run is being discarded."""
-TOKEN_FILE = "anew"
-"""File in a run folder with the token of the start that discarded the run: the same start again keeps the new run."""
-
-
-def is_restarted_by(folder: Folder, word: str | None) -> bool:
-    """Return whether a start with this idempotency token has already discarded the run."""
-    return word is not None and folder.read(TOKEN_FILE) == word.encode() and not is_being_discarded(folder)
 
 
 def is_being_discarded(folder: Folder) -> bool:
@@ -113,7 +106,6 @@ def discard(layout: Layout, folder: Folder, record: RunRecord) -> str:
     status = read_status(folder)
     names = layout.results.names(f"*/experiment={record.experiment}/run={record.run}/*")
     remove_parts(layout, folder, names)
-    folder.delete(TOKEN_FILE)
     folder.delete(FORGETTING)
     evaluations = sum(name.startswith("evals/") for name in names)
     gone = [f"{status.step:,} steps"] if status is not None and status.step else []

@@ -35,7 +35,6 @@ def train(
     console: Console,
     *,
     resume: bool = True,
-    anew_once: str | None = None,
     tracking: TrackingMode = "wandb",
     extend: int | None = None,
     label: str = "",
@@ -51,8 +50,6 @@ def train(
         layout: The root.
         console: Console that shows progress.
         resume: False discards the existing run and starts over.
-        anew_once: Idempotency token of `resume=False`: the first start with a token discards the run, later starts
-            with the same token resume.
         tracking: Tracker that receives a copy of the metrics.
         extend: New total number of steps, larger than in the configuration.
         label: User's label for the run; empty keeps the current label.
@@ -78,7 +75,6 @@ def train(
             layout,
             console,
             resume=resume,
-            anew_once=anew_once,
             tracking=tracking,
             extend=extend,
             label=label,
@@ -134,7 +130,6 @@ def _run_steps(run: Started, stop: StopRequest) -> tuple[int, bool]:
                 validated = validate_now(run, stop, state, step)
             if save_due:
                 saved = step if save(run, state, step) else saved
-        stop.too_slow = run.observer.too_slow
     if pending is not None:
         note_steps(run, *pending)
     finish_saving(run, stop, state, step, saved=step == saved)
@@ -165,7 +160,7 @@ def validate_now(run: Started, stop: StopRequest, state: TrainState, step: int) 
     limit = run.config.execution.validation_examples
 
     def after_batch() -> None:
-        run.observer.watchdog.beat()
+        run.observer.stall_timer.beat()
         stop.agree()
         if stop.requested:
             raise StoppedError

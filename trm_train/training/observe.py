@@ -12,34 +12,72 @@ are sums over all devices.
 
 from __future__ import annotations
 
+import faulthandler
 import math
 import os
 import socket
-import sys
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
-from trm_data.command import Exit
-from trm_data.command.signals import end_now
 from trm_data.errors import BucketError
 from trm_data.storage.store import Folder
-from trm_train.errors import HostError, NotFiniteError
+from trm_train.errors import NotFiniteError
 from trm_train.hosts.coordination import Hosts
 from trm_train.runs.record import LOGS, RunRecord
 from trm_train.runs.status import Heartbeat, State, now, write_heartbeat
 from trm_train.training.pace import Pace
-from trm_train.training.watchdog import Watchdog
 
 FIRST_S = 5.0
 """Time to the first report (s); each later interval is twice as long, up to `EVERY_S`."""
 EVERY_S = 60.0
-LAST_WORDS_S = 5.0
-"""Timeout for the last messages of a stalled process: stderr, log file and tracker (s)."""
-LEAVE_S = 60.0
-"""Timeout of a stalled process for the others to end (s)."""
+LONGEST_STEPS = 20.0
+"""A step may take this multiple of the longest step so far, if that is longer than the user's limit."""
+STDERR = 2
+
+
+class StallTimer:
+    """Ends the process, with the tracebacks of all threads, if it makes no progress for too long.
+
+    Python cannot interrupt a thread that waits inside a library for a device, a disk or another host, so `faulthandler`
+    ends the process with exit code 1. The same command resumes from the last checkpoint.
+
+    Args:
+        limit_s: Longest time between two calls of `beat` (s); 0 for no limit.
+    """
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s, self._longest_s = limit_s, 0.0
+
+    def beat(self, step_s: float = 0.0) -> None:
+        """Record progress, which starts the time again.
+
+        Args:
+            step_s: Duration of the last step (s).
+        """
+        self._longest_s = max(self._longest_s, step_s)
+        self._start(self._limit_s and max(self._limit_s, LONGEST_STEPS * self._longest_s))
+
+    @contextmanager
+    def task(self, limit_s: float) -> Generator[None, None, None]:
+        """Context with its own limit (s) in place of the limit between two calls of `beat`."""
+        self._start(limit_s)
+        try:
+            yield
+        finally:
+            self.beat()
+
+    def close(self) -> None:
+        """Stop the timer."""
+        faulthandler.cancel_dump_traceback_later()
+
+    def _start(self, limit_s: float) -> None:
+        if limit_s:
+            faulthandler.dump_traceback_later(limit_s, exit=True, file=STDERR)
+        else:
+            self.close()
 
 
 class Observer:
@@ -54,7 +92,7 @@ class Observer:
 
     Attributes:
         pace: Timer of the steps.
-        watchdog: Thread that reports a stall and then ends the process.
+        stall_timer: Ends a process that makes no progress.
         scores: Exact accuracy by step for the validations of this start; None without labelled rows. In process 0,
             also those of earlier starts.
     """
@@ -74,17 +112,12 @@ class Observer:
         self._unreachable = False
         self.pace = pace
         self.scores: dict[int, float | None] = {}
-        self.watchdog = Watchdog(record.config.execution.stall_s, self._stalls, self._end_stalled)
+        self.stall_timer = StallTimer(record.config.execution.stall_s)
 
     @property
     def seconds(self) -> float:
         """Training time over all starts (s); only process 0 measures it."""
         return 0.0
-
-    @property
-    def too_slow(self) -> bool:
-        """Whether the run is too slow for `min_examples_per_s`; only process 0 detects it."""
-        return False
 
     def begin(self) -> None:
         """Report the start; called just before the first step."""
@@ -101,7 +134,7 @@ class Observer:
         """
         self._step = step
         paced = self.pace.step(step)
-        self.watchdog.beat(self.pace.dispatch_s)
+        self.stall_timer.beat(self.pace.dispatch_s)
         self._step_s += paced["step_s"]
         self._data_wait_s += paced["data_wait_s"]
         self._note_step(step, metrics, paced)
@@ -136,17 +169,13 @@ class Observer:
         self.flush(state)
 
     def close(self) -> None:
-        """Stop the threads, after a report in progress is written."""
-        self.watchdog.close()
+        """Stop the timer and the thread, after a report in progress is written."""
+        self.stall_timer.close()
         self._reporter.shutdown(wait=True)
 
     def say(self, text: str) -> None:
         """Add a line to the log; process 0 shows it on the console too."""
         self._note(text)
-
-    def alert(self, title: str, text: str) -> None:
-        """Report something urgent; process 0 also sends it to the tracker."""
-        self.say(text)
 
     def _note_begin(self) -> None:
         begins = f"resumes from step {self._step:,}" if self._step else "begins"
@@ -162,7 +191,7 @@ class Observer:
             self._note(f"step {step:>6,}  loss {loss:.4f}")
 
     def _note(self, *lines: str) -> None:
-        self._lines.extend(f"{now()} {line}\n" for line in lines)  # the watchdog thread appends too
+        self._lines.extend(f"{now()} {line}\n" for line in lines)
 
     def _report_if_due(self) -> None:
         """Check the result of the last report, and start the next one in the background when it is due."""
@@ -217,35 +246,3 @@ class Observer:
 
     def _log_name(self, part: str) -> str:
         return f"{LOGS}/worker-{self._hosts.index}-{self._started_at.replace(':', '')}-{part}.log"
-
-    def _stalls(self, warning: str) -> None:
-        """Report a stall; runs in a watchdog thread."""
-        self.alert("stalled", f"step {self._step:>6,}  {warning}")
-
-    def _end_stalled(self, reason: str) -> None:
-        """End a stalled process. Runs in the watchdog thread and never waits for anything that may hang as well."""
-        text = (
-            f"{self._record.run}: ended after step {self._step:,}: {reason}; the same command resumes from the last "
-            "checkpoint"
-        )
-        log = "".join([*self._log_parts, *self._lines, f"{now()} {text}\n"]).encode()
-        last_words: list[Callable[[], object]] = [
-            lambda: print(f"trm-train: {text}", file=sys.stderr, flush=True),  # noqa: T201  # also where it is quiet
-            lambda: self._folder.write(self._log_name("stalled"), log),
-            lambda: self._tell_tracker("ended", text),
-        ]
-        _in_time(last_words, LAST_WORDS_S)
-        _in_time([lambda: self._hosts.leave(HostError(text, Exit.STALLED))], LEAVE_S)
-        end_now(Exit.STALLED)
-
-    def _tell_tracker(self, title: str, text: str) -> None:
-        """Do nothing; process 0 overrides this, because only it has a tracker."""
-
-
-def _in_time(parts: list[Callable[[], object]], limit_s: float) -> None:
-    """Run several functions in parallel threads, and wait at most `limit_s` for each."""
-    threads = [threading.Thread(target=part, daemon=True) for part in parts]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(limit_s)

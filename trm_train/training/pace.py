@@ -1,21 +1,11 @@
-"""Speed of a run: step times, waiting for batches, and detection of slowdowns."""
+"""Speed of a run: step times and waiting for batches."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from statistics import median
 from typing import Any
-
-STRETCH_S = 60.0
-"""Minimum duration of training over which a speed is measured (s)."""
-SLOW_SHARE = 0.5
-"""A warning is given if the speed is below this share of the earlier median."""
-KNOWN_STRETCHES = 5
-"""Number of measured intervals before slowness is detected."""
-VAIN_STRETCHES = 3
-"""Number of consecutive intervals below the user's minimum speed that end a run."""
 
 
 class Pace:
@@ -97,51 +87,3 @@ class Pace:
             rates["mfu"] = self._sums["model_flops"] / seconds / self._peak
         self._sums, self._steps = dict.fromkeys(self._sums, 0.0), 0
         return rates
-
-
-class SlowAlert:
-    """Detects that a run has become slow; reports it once until the run is fast again.
-
-    Args:
-        wanted: Minimum speed that the user asks for (examples/s); 0 for no minimum.
-
-    Attributes:
-        speed: Speed over the last interval (examples/s).
-    """
-
-    def __init__(self, wanted: float = 0.0) -> None:
-        self._wanted = wanted
-        self.speed = 0.0
-        self._speeds: list[float] = []
-        self._said = False
-        self._below = 0
-        self._examples, self._seconds = 0, 0.0
-
-    def step(self, examples: int, seconds: float) -> str | None:
-        """Record a step with a number of examples; return a warning for the user, or None."""
-        self._examples += examples
-        self._seconds += seconds
-        if self._seconds < STRETCH_S:
-            return None
-        self.speed = self._examples / self._seconds
-        self._examples, self._seconds = 0, 0.0
-        return self._stretch(self.speed)
-
-    def _stretch(self, speed: float) -> str | None:
-        before = median(self._speeds) if len(self._speeds) >= KNOWN_STRETCHES else None
-        slow = before is not None and speed < SLOW_SHARE * before
-        self._below = self._below + 1 if speed < self._wanted else 0
-        if not slow:
-            self._speeds = [*self._speeds[-99:], speed]
-        said, self._said = self._said, slow
-        if slow and not said:
-            return (
-                f"slow: {speed:,.1f} examples/s, less than half of the {before:,.1f} before; "
-                "see what else runs on this machine, or whether data come slowly"
-            )
-        return None
-
-    @property
-    def in_vain(self) -> bool:
-        """Whether the speed was below the user's minimum for several intervals in a row."""
-        return self._below >= VAIN_STRETCHES

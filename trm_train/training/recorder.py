@@ -27,7 +27,7 @@ from trm_train.runs.status import STATUS_FILE, State, Status, now, read_status, 
 from trm_train.step.compile import CompiledStep
 from trm_train.step.train import BY_TASK
 from trm_train.training.observe import Observer
-from trm_train.training.pace import VAIN_STRETCHES, Pace, SlowAlert
+from trm_train.training.pace import Pace
 from trm_train.training.tracking import Tracker
 
 VAIN_SKIPS = 20
@@ -107,28 +107,12 @@ class Recorder(Observer):
         self._window_steps = 0
         self._losses: deque[float] = deque(maxlen=LAST_LOSSES)
         self._memory = held_bytes()
-        self._slow = SlowAlert(record.config.execution.min_examples_per_s)
-        self._too_slow = False
 
     @property
     @override
     def seconds(self) -> float:
         """Training time over all starts (s)."""
         return self._table.seconds + time.perf_counter() - self._begun
-
-    @property
-    @override
-    def too_slow(self) -> bool:
-        """Whether the run is too slow for `min_examples_per_s`; the first detection sends an alert."""
-        if self._slow.in_vain and not self._too_slow:
-            self._too_slow = True
-            wanted = self._config.execution.min_examples_per_s
-            self.alert(
-                "too slow",
-                f"step {self._step:>6,}  slower than --execution.min-examples-per-s {wanted:g} "
-                f"for {VAIN_STRETCHES} minutes ({self._slow.speed:,.1f}): saves a checkpoint and ends",
-            )
-        return self._too_slow
 
     @override
     def begin(self) -> None:
@@ -179,11 +163,6 @@ class Recorder(Observer):
         self._note(*self._console.note(text))
 
     @override
-    def alert(self, title: str, text: str) -> None:
-        self.say(text)
-        self._tracker.alert(title, text)
-
-    @override
     def _note_begin(self) -> None:
         self._note(*self._console.begin(self._record, self._folder, self._start, self._compiled))
 
@@ -210,8 +189,6 @@ class Recorder(Observer):
             self._report_window(step, rows_loaded)
         else:
             self._console.step(step)
-        if text := self._slow.step(slots, paced["step_s"]):
-            self.alert("slow", f"step {step:>6,}  {text}")
 
     def _add_by_task(self, row: dict[str, Any], by_task: dict[str, Any]) -> None:
         """Add one row for each dataset of a mixture."""
@@ -302,10 +279,6 @@ class Recorder(Observer):
             optimal_share=self._optimal_share,
             workers=self._hosts.count,
         )
-
-    @override
-    def _tell_tracker(self, title: str, text: str) -> None:
-        self._tracker.alert(title, text)
 
 
 def means(sums: dict[str, float], loss_rows: int) -> dict[str, float]:

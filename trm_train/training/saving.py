@@ -25,7 +25,7 @@ RETRY_S = 5.0
 
 def save(run: Started, state: TrainState, step: int) -> bool:
     """Write the metrics up to a step, then start to write its checkpoint; return whether the bucket accepted both."""
-    with _time_limit(run, step):
+    with _time_limit(run):
         problem = _save(run, state, step)
     if problem:
         run.observer.say(
@@ -47,7 +47,7 @@ def finish_saving(run: Started, stop: StopRequest, state: TrainState, step: int,
     """
     signal = stop.signal
     way_out = "Ctrl-C ends" if run.hosts.count == 1 else "a second signal ends"
-    with _time_limit(run, step):
+    with _time_limit(run):
         while problem := _store(run, state, step, saved=saved):
             saved = False
             if run.hosts.count == 1 and stop.signal != signal:
@@ -62,11 +62,8 @@ def finish_saving(run: Started, stop: StopRequest, state: TrainState, step: int,
             time.sleep(RETRY_S)
 
 
-def _time_limit(run: Started, step: int) -> AbstractContextManager[None]:
-    limit_s = run.config.execution.save_limit_s
-    return run.observer.watchdog.task(
-        f"saving checkpoint at step {step:,}", limit_s, "--execution.save-limit-s"
-    )
+def _time_limit(run: Started) -> AbstractContextManager[None]:
+    return run.observer.stall_timer.task(run.config.execution.save_limit_s)
 
 
 def _store(run: Started, state: TrainState, step: int, *, saved: bool) -> str:

@@ -30,14 +30,7 @@ from trm_train.mesh.devices import peak_flops_per_s
 from trm_train.mesh.sharding import data_part
 from trm_train.optim.build import make_schedule
 from trm_train.runs.record import RunRecord, check_label, extend_record, write_record
-from trm_train.runs.resume import (
-    TOKEN_FILE,
-    continue_record,
-    discard,
-    is_being_discarded,
-    is_restarted_by,
-    restore,
-)
+from trm_train.runs.resume import continue_record, discard, is_being_discarded, restore
 from trm_train.runs.status import HEARTBEATS
 from trm_train.state import TrainState, init_state
 from trm_train.step.compile import CompiledStep, compile_train_step
@@ -126,7 +119,6 @@ def start_run(
     console: Console,
     *,
     resume: bool,
-    anew_once: str | None = None,
     tracking: TrackingMode,
     extend: int | None,
     label: str,
@@ -140,9 +132,7 @@ def start_run(
     if hosts.count > 1:
         hosts.prove_equal("what is trained", training_facts(record, resume=resume, extend=extend))
     dataset = _open_training(config, layout)
-    record, lease = _take_over(
-        stack, folder, record, layout, console, hosts, resume=resume, anew_once=anew_once, extend=extend
-    )
+    record, lease = _take_over(stack, folder, record, layout, console, hosts, resume=resume, extend=extend)
     compiled, shapes, model = compile_train_step(config, record.input_spec, mesh, _rows(dataset))
     hosts.barrier("the compiled programs", limit_s=COMPILED_S)
     if hosts.count > 1:  # with "auto", hosts with different device memory choose different numbers
@@ -229,7 +219,6 @@ def _take_over(
     hosts: Hosts,
     *,
     resume: bool,
-    anew_once: str | None,
     extend: int | None,
 ) -> tuple[RunRecord, Lease | None]:
     """Take the lease of a run's folder, and write the record of the resumed or new run.
@@ -242,14 +231,10 @@ def _take_over(
     stack.enter_context(locked(folder, f"{record.run}: {BEING_TRAINED}; wait for it, or stop it"))
     lease = stack.enter_context(leased(folder, f"run {record.run}"))
     folder.store.remove_temporary(folder.path)
-    if (resume and not is_being_discarded(folder)) or is_restarted_by(folder, anew_once):
+    if resume and not is_being_discarded(folder):
         record = continue_record(folder, record)
-    else:
-        forgotten = discard(layout, folder, record)
-        if anew_once is not None:
-            folder.write(TOKEN_FILE, anew_once.encode())
-        if forgotten:
-            console.note(f"{record.run}: discarded {forgotten} (--resume never)")
+    elif discarded := discard(layout, folder, record):
+        console.note(f"{record.run}: discarded {discarded} (--resume never)")
     record = extend_record(record, extend)
     write_record(folder, record)
     _show_root(folder, hosts)

@@ -1,4 +1,4 @@
-"""Stop requests of a run: SIGTERM (a preemption), Ctrl-C, or low speed.
+"""Stop requests of a run: SIGTERM (a preemption) or Ctrl-C.
 
 Google Cloud sends a notice some seconds before the signal of a preemption. That is enough time to agree on a last step
 with the other hosts and to save it. Source: Google Cloud documentation of preemptible and spot VMs
@@ -46,14 +46,12 @@ class StopRequest:
 
     Attributes:
         signal: Number of the received signal; 0 if none.
-        too_slow: Whether the run is slower than the user's minimum.
         agreed: With several processes, the exit code that all of them agree on after the same step; 0 if none was
             asked to stop. None in a single process.
         ask: Sends this process's exit code, and returns the maximum over all processes as a pending result.
     """
 
     signal: int = 0
-    too_slow: bool = False
     agreed: int | None = None
     ask: Callable[[int], Any] | None = None
     _asked: Any = None
@@ -71,9 +69,7 @@ class StopRequest:
     @property
     def wish(self) -> int:
         """Exit code that this process was asked to end with; 0 if it was not asked."""
-        if self.signal:
-            return 128 + self.signal
-        return Exit.STALLED if self.too_slow else Exit.DONE
+        return 128 + self.signal if self.signal else Exit.DONE
 
     def take_over(self, heard: SignalReceiver | None) -> None:
         """Take over the signals received by an earlier listener, so that none is lost in between."""

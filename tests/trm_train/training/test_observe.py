@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.conftest import as_users_run_it
+from tests.multiprocess.processes import RUN
+from tests.support.roots import root_with
 from tests.trm_train.test_loop import EXPERIMENT, TINY
 from trm_data.manifest import read_manifest
 from trm_data.storage.root import Layout, resolve_root
@@ -21,7 +27,8 @@ from trm_train.metrics.table import read_metrics
 from trm_train.runs.record import LOGS, make_record
 from trm_train.runs.status import STATUS_FILE, read_status
 from trm_train.training import observe, pace, recorder
-from trm_train.training.pace import Pace, SlowAlert
+from trm_train.training.observe import StallTimer
+from trm_train.training.pace import Pace
 from trm_train.training.recorder import Recorder
 
 METRICS = {
@@ -157,35 +164,6 @@ def test_rows_say_how_long_a_step_took_and_what_it_used(
     assert {name: shown[f"train/{name}"] for name in expected} == pytest.approx(expected)
 
 
-def test_a_run_that_grows_slow_says_so_once_until_it_is_fast_again(
-    observer: Recorder, folder: Folder, clock: Clock, tracker: Told
-) -> None:
-    observer.begin()
-    for step, seconds_a_step in enumerate((60.0,) * 7 + (150.0,) * 3 + (60.0,) * 2 + (150.0,), start=1):
-        clock.now += seconds_a_step
-        observer.step(step, METRICS)
-        with observer.pace.aside():  # a long validation does not make steps slow
-            clock.now += 500.0
-        written(observer)
-    observer.flush("running")
-    observer.close()
-    assert [(title, text.split(": ")[0]) for title, text in tracker.alerts] == [
-        ("slow", "step      8  slow"),
-        ("slow", "step     13  slow"),
-    ]
-    logs = b"".join(folder.read(name) or b"" for name in folder.names(f"{LOGS}/*"))
-    assert logs.count(b"less than half of the 0.1 before") == 2
-
-
-def test_below_what_the_user_asks_for_three_stretches_end_a_run() -> None:
-    alert = SlowAlert(wanted=10.0)
-    for speed, ends in ((9.0, False), (9.0, False), (11.0, False), (9.0, False), (9.0, False), (9.0, True)):
-        for _ in range(30):
-            alert.step(round(2 * speed), 2.0)
-        assert alert.in_vain == ends
-    assert not SlowAlert().in_vain
-
-
 def test_a_loss_that_is_no_number_is_written_before_it_ends_the_run(
     observer: Recorder, folder: Folder, tracker: Told
 ) -> None:
@@ -227,3 +205,59 @@ def test_slots_without_labels_load_rows_and_are_not_counted(observer: Recorder, 
     observer.close()
     rows = read_metrics(folder).to_pylist()
     assert [(row["rows_loaded"], row["count"]) for row in rows] == [(8, 2), (13, 2), (18, 2)]
+
+
+def test_every_step_starts_the_time_limit_again_and_a_task_has_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limits: list[float] = []
+    monkeypatch.setattr(
+        faulthandler, "dump_traceback_later", lambda limit_s, exit, file: limits.append(limit_s)
+    )
+    monkeypatch.setattr(faulthandler, "cancel_dump_traceback_later", lambda: limits.append(0.0))
+    timer = StallTimer(600.0)
+    for step_s in (10.0, 100.0, 1.0):  # 20 times the longest step, if that is longer
+        timer.beat(step_s)
+    with timer.task(5.0):
+        assert limits == [600.0, 2000.0, 2000.0, 5.0]
+    with timer.task(0.0):
+        pass
+    timer.close()
+    StallTimer(0.0).beat(100.0)
+    assert limits == [600.0, 2000.0, 2000.0, 5.0, 2000.0, 0.0, 2000.0, 0.0, 0.0]
+
+
+STUCK = """
+import sys, time
+from trm_data.loader.pipeline import BatchLoader
+from trm_train.cli import main
+
+take = BatchLoader.__next__
+def next_or_never(self):
+    if self.step == 3:
+        time.sleep(600)
+    return take(self)
+BatchLoader.__next__ = next_or_never
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.integration
+def test_a_process_without_progress_ends_with_tracebacks_and_the_same_command_resumes(
+    small_layout: Layout, tmp_path: Path
+) -> None:
+    layout = root_with("small", tmp_path, small_layout)
+    options = [*RUN, "--root", layout.place, "--total-steps", "6", "--execution.checkpoint-every", "2"]
+    options += ["--execution.validate-every", "0"]
+
+    def run(program: str, *more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-W", "ignore", "-c", program, *options, *more]
+        return subprocess.run(command, capture_output=True, text=True, env=as_users_run_it(), timeout=600)
+
+    stuck = run(STUCK, "--execution.stall-s", "0.5")
+    assert stuck.returncode == 1, stuck.stderr
+    assert "Timeout (0:00:" in stuck.stderr
+    assert "next_or_never" in stuck.stderr
+    resumed = run("import sys; from trm_train.cli import main; main(sys.argv[1:])")
+    assert resumed.returncode == 0, resumed.stderr
+    assert "resumes from step 2" in resumed.stderr
