@@ -146,6 +146,29 @@ def test_what_a_query_may_not_do_is_named(untouched: Layout, ask: Callable[[Layo
         assert named in str(refused.value), query
 
 
+@pytest.mark.parametrize("ask", [query_catalog, query_results], ids=["trm-data", "trm-eval"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "FROM query_table({})",
+        "FROM query_table([{}])",
+        'SELECT count(*) FROM main."query_table"({}) AS predicted',
+        "WITH a AS (FROM query_table({})) FROM a",
+        "SELECT (SELECT count(*) FROM query_table({})) -- show",
+        "DESCRIBE (FROM query_table({}))",
+        "SUMMARIZE (FROM query_table({}))",
+        "EXPLAIN ANALYZE FROM query_table({})",
+    ],
+)
+def test_no_query_hides_the_name_of_a_table(
+    untouched: Layout, query: str, ask: Callable[[Layout, str], Any]
+) -> None:
+    """Only the tables that the text names are opened: others would have no rows."""
+    for name in ("'predic' || 'tions'", "'puzz' || 'les'"):
+        with pytest.raises(QueryError, match=r"query_table\(\) is refused"):
+            ask(untouched, query.format(name))
+
+
 def test_every_operator_of_the_shipped_queries_and_views_reads(evaluated: Evaluated) -> None:
     queries = [load_query(name) for name in named_queries()]
     queries += [f"SELECT * FROM {view}" for view in list_views()]

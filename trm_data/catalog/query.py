@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 QUERIES = "SELECT, FROM, WITH, DESCRIBE, SHOW, SUMMARIZE, PIVOT, EXPLAIN"
 
-RUN_TEXTS = ("query", "json_execute_serialized_sql")
-"""Table functions that execute a text as a query."""
+RUN_TEXTS = ("query", "query_table", "json_execute_serialized_sql")
+"""Table functions that take a query or the names of tables as text. A query must name the tables that it reads: only
+those are opened."""
 
 # fmt: off
 READING = frozenset((
@@ -116,14 +117,14 @@ def _check_kind(statement: duckdb.Statement) -> None:
 
 
 def _check_functions(connection: duckdb.DuckDBPyConnection, query: str) -> None:
-    """Raise QueryError for functions that run text as SQL, anywhere in DuckDB's parse tree."""
+    """Raise QueryError for the functions of `RUN_TEXTS`, anywhere in DuckDB's parse tree."""
     row = connection.execute("SELECT json_serialize_sql(?)", [query]).fetchone()
     tree = json.loads(row[0]) if row else {"error_message": "no answer"}
     if tree.get("error", True):
         raise QueryError(f"not a query (expected {QUERIES}): {tree.get('error_message')}")
     called = {str(node.get("function_name")).lower() for node in _nodes(tree)}
     if runs := sorted(called.intersection(RUN_TEXTS)):
-        raise QueryError(f"{runs[0]}() is refused: write its text as the query")
+        raise QueryError(f"{runs[0]}() is refused. Write the query itself, or the table after FROM")
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
