@@ -10,14 +10,15 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+from duckdb.sqltypes import DuckDBPyType
 
-from trm_data.catalog.schema import quote_literal
+from trm_data.catalog.schema import quote_identifier, quote_literal
 from trm_data.catalog.write import catalog_index
 from trm_data.command.signals import interrupting
 from trm_data.errors import Note, QueryError
@@ -212,8 +213,6 @@ def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> 
 
 @contextmanager
 def _open_catalog(layout: Layout) -> Generator[tuple[duckdb.DuckDBPyConnection, list[str]], None, None]:
-    import duckdb
-
     with closing(duckdb.connect()) as connection, attached_catalog(connection, layout) as problems:
         connection.execute("USE catalog")
         # It would appear in the output of a `python -c`.
@@ -255,19 +254,24 @@ def run_locked(
         as_table: Return an Arrow table instead of rows.
         most_rows: Limit of rows of an Arrow table; further rows are not fetched.
     """
-    import duckdb
+    with _errors_of(connection):
+        found = connection.sql(_statement(connection, sql, parameters), params=list(parameters))
+        table = _answer(found, most_rows)
+        if as_table:
+            return QueryResult(table.column_names, [], table=table)
+        columns = [column.to_pylist(maps_as_pydicts="strict") for column in table.columns]
+        return QueryResult(table.column_names, list(zip(*columns, strict=True)))
 
+
+@contextmanager
+def _errors_of(connection: duckdb.DuckDBPyConnection) -> Generator[None, None, None]:
+    """Raise errors of DuckDB as QueryError, and interrupt the query at a signal.
+
+    DuckDB checks for signals only between its tasks, and some queries are a single task.
+    """
     try:
-        statement = _statement(connection, sql, parameters)
-        # DuckDB checks for signals only between its tasks, and some queries are a single task.
         with interrupting(connection.interrupt):
-            if as_table:
-                found = connection.sql(statement, params=list(parameters))
-                table = found.to_arrow_table() if most_rows is None else _first_rows(found, most_rows)
-                table = _with_integers(table)
-                return QueryResult(table.column_names, [], table=table)
-            result = connection.execute(statement, list(parameters))
-            return QueryResult([column[0] for column in result.description or []], result.fetchall())
+            yield
     except duckdb.Error as error:
         raise QueryError(_as_typed(str(error))) from error
 
@@ -288,30 +292,73 @@ def _first_rows(found: duckdb.DuckDBPyRelation, most: int) -> pa.Table:
 
 def frame_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> polars.DataFrame:
     """Like `run_locked`, but return a data frame over DuckDB's Arrow buffers."""
-    import duckdb
     import polars
 
-    try:
-        with interrupting(connection.interrupt):
-            table = _with_integers(connection.sql(_statement(connection, sql)).to_arrow_table())
-        if twice := sorted({name for name in table.column_names if table.column_names.count(name) > 1}):
-            raise QueryError(f"two columns have the name {twice[0]!r}; rename one with AS")
-    except duckdb.Error as error:
-        raise QueryError(_as_typed(str(error))) from error
+    with _errors_of(connection):
+        table = _answer(connection.sql(_statement(connection, sql)), None)
+    if twice := sorted({name for name in table.column_names if table.column_names.count(name) > 1}):
+        raise QueryError(f"two columns have the name {twice[0]!r}; rename one with AS")
     frame = polars.from_arrow(table)
     assert isinstance(frame, polars.DataFrame)
     return frame
 
 
-def _with_integers(table: pa.Table) -> pa.Table:
-    """Convert 128-bit integers, DuckDB's type of sums and counts, to 64 bits in columns where all values fit."""
-    import pyarrow as pa
+SCALARS = frozenset((
+    "null", "boolean", "tinyint", "smallint", "integer", "bigint", "utinyint", "usmallint", "uinteger", "ubigint",
+    "float", "double", "decimal", "varchar", "uuid", "enum", "blob",
+))  # fmt: skip
+TIMES = frozenset(("date", "timestamp", "timestamp_s", "timestamp_ms", "timestamp with time zone"))
+"""Types whose values are the same in text, Parquet and Python; times only outside of lists, and in years 1 to 9999."""
 
-    for position, field in enumerate(table.schema):
-        if field.type == pa.decimal128(38, 0):
-            with suppress(pa.ArrowInvalid):
-                table = table.set_column(position, field.name, table.column(position).cast(pa.int64()))
+
+def _answer(found: duckdb.DuckDBPyRelation, most_rows: int | None) -> pa.Table:
+    """Return the rows of a query if every column has the same values in all forms of output.
+
+    128-bit integers, DuckDB's type of sums and counts, become 64-bit integers.
+
+    Raises:
+        QueryError: Some form of output cannot hold a column.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    types = [(kind.id, kind) for kind in found.types]
+    for name, (kind, whole) in zip(found.columns, types, strict=True):
+        if not (kind in TIMES or kind == "hugeint" or _is_portable(whole)):
+            raise _not_portable(name, f"the type {whole}")
+    table = found.to_arrow_table() if most_rows is None else _first_rows(found, most_rows)
+    for position, (name, (kind, _)) in enumerate(zip(table.column_names, types, strict=True)):
+        column = table.column(position)
+        try:
+            if kind == "hugeint":
+                table = table.set_column(position, name, column.cast(pa.int64()))
+            elif kind in TIMES:
+                pc.call_function("min_max", [column]).as_py()
+        except (pa.ArrowInvalid, OverflowError, ValueError) as error:
+            what = (
+                "an integer of more than 64 bits"
+                if kind == "hugeint"
+                else "a time outside the years 1 to 9999"
+            )
+            raise _not_portable(name, what) from error
     return table
+
+
+def _is_portable(kind: DuckDBPyType) -> bool:
+    """Return whether values of a type, which may be nested, are the same in all forms of output."""
+    if kind.id in SCALARS:
+        return True
+    if kind.id not in ("list", "array", "struct", "map"):
+        return False
+    parts = [part for part in dict(kind.children).values() if isinstance(part, DuckDBPyType)]
+    if kind.id == "map" and parts[0].id != "varchar":  # keys of JSON are text
+        return False
+    return all(map(_is_portable, parts))
+
+
+def _not_portable(name: str, what: str) -> QueryError:
+    cast = f"{quote_identifier(name)}::VARCHAR"
+    return QueryError(f"column {name}: {what} is not the same in every form of output. Cast it: {cast}")
 
 
 def _statement(

@@ -9,6 +9,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from decimal import Decimal
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -23,6 +24,7 @@ from trm_data.show.table import (
     numeric_columns,
     table_lines,
     vertical_lines,
+    visible,
 )
 
 if TYPE_CHECKING:
@@ -75,7 +77,9 @@ def print_result(result: Result, form: Form, *, wide: bool = False, hint: str = 
             raise QueryError("--format parquet: stdout is a terminal. Add --out FILE, or use a pipe")
         sys.stdout.buffer.write(result_bytes(result, form))
     else:
-        sys.stdout.write(result_bytes(result, form).decode())
+        text = result_bytes(result, form).decode()
+        # CSV has all characters of a text; on a terminal some would be commands.
+        sys.stdout.write("\n".join(map(visible, text.split("\n"))) if sys.stdout.isatty() else text)
 
 
 def result_bytes(result: Result, form: Form) -> bytes:
@@ -106,8 +110,11 @@ def _text(result: Result, form: Form) -> str:
         twice = sorted({name for name in result.columns if result.columns.count(name) > 1})
         if twice:
             raise QueryError(f"--format json: two columns have the name {twice[0]!r}; rename one with AS")
-        records = [dict(zip(result.columns, row, strict=True)) for row in result.rows]
-        text.write(json.dumps(_finite(records), indent=1, default=str, allow_nan=False) + "\n")
+        records = [
+            {name: _in_json(name, value) for name, value in zip(result.columns, row, strict=True)}
+            for row in result.rows
+        ]
+        text.write(json.dumps(records, indent=1, default=str, allow_nan=False) + "\n")
     else:
         numeric = numeric_columns(result.columns, result.rows)
         lines = [
@@ -125,13 +132,22 @@ def _cell_in_markdown(value: object) -> str:
     return markdown_cell(cell_text(value))
 
 
-def _finite(value: Any) -> Any:
-    """Replace NaN and infinity, which JSON lacks, by None."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
+def _in_json(column: str, value: Any) -> Any:
+    """Return a value as JSON holds it; raise QueryError for numbers that it lacks."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value
+        return {key: _in_json(column, item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_in_json(column, item) for item in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    number = float(value) if isinstance(value, Decimal) else value
+    if isinstance(number, float) and (
+        not math.isfinite(number) or Decimal(repr(number)) != Decimal(str(value))
+    ):
+        raise QueryError(
+            f'--format json: column {column}: JSON has no number {value}. Cast it: "{column}"::VARCHAR'
+        )
+    return number
 
 
 def print_table(

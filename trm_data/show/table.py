@@ -24,7 +24,6 @@ Long = Literal["wrap", "cut"]
 """Display of words that do not fit: on further lines of their column, or cut with an ellipsis."""
 
 _VISIBLE = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160))}
-"""Python escapes for line ends and all other characters that would move a terminal's cursor."""
 
 
 @dataclass(frozen=True)
@@ -123,12 +122,20 @@ def cell_text(value: object) -> str:
     """Return a value as text on one line."""
     if value is None:
         return "NULL"
-    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    return visible(f"{value:.6g}" if isinstance(value, float) else str(value))
+
+
+def visible(text: str) -> str:
+    """Return text with escapes in place of line ends and other characters that would move a terminal's cursor."""
     return text if text.isprintable() else text.translate(_VISIBLE)
 
 
 def csv_cell(value: object) -> object:
     """Return a value for CSV; text that a spreadsheet would run as a formula gets a leading apostrophe."""
+    if isinstance(value, bytes):
+        return value.hex()
     if not isinstance(value, str) or not value.startswith(("=", "+", "-", "@", "\t", "\r")):
         return value
     try:

@@ -203,8 +203,3 @@ class Terminal:
 
     def code(self) -> int:
         return self._process.wait(60)
-
-
-def test_json_has_no_numbers_that_are_none(evaluated: Evaluated) -> None:
-    done = sql(evaluated, "SELECT 'nan'::DOUBLE AS a, [1.5, 'inf'::DOUBLE] AS b", "--format", "json")
-    assert json.loads(done.stdout) == [{"a": None, "b": [1.5, None]}]
