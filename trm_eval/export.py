@@ -41,11 +41,6 @@ from trm_train.state import abstract_weights
 CARD = "README.md"
 HUB_RESULTS = ".eval_results"
 METRICS = ("exact_accuracy", "optimal_share")
-REPOSITORIES = {
-    "sudoku-extreme": "sapientinc/sudoku-extreme",
-    "maze-30x30-hard": "sapientinc/maze-30x30-hard-1k",
-}
-"""Published datasets on the hub, by prefix of our dataset names."""
 EVALUATIONS = """
 SELECT dataset, split, row_limit, weights, how, supervision_steps, count, exact_count, exact_accuracy, cell_accuracy,
     optimal_share, samples, selection, precision, latent_init, network_calls, flops, split_digest, evaluation,
@@ -215,7 +210,9 @@ def _index(record: RunRecord, kinds: list[str], scored: Sequence[Mapping[str, An
 
 
 def write_hub_results(folder: Path, evals: Sequence[Mapping[str, Any]]) -> None:
-    """Write a file for each accuracy into `folder`/.eval_results.
+    """Write a file for each accuracy that is not on training data into `folder`/.eval_results.
+
+    A result is one of the dataset that it was measured on, never of a published one.
 
     Args:
         folder: Folder of the export.
@@ -223,7 +220,7 @@ def write_hub_results(folder: Path, evals: Sequence[Mapping[str, Any]]) -> None:
     """
     for row in evals:
         for metric in METRICS:
-            if not row["count"] or row.get(metric) is None:
+            if not row["count"] or row.get(metric) is None or row["split"] == "train":
                 continue
             dataset = re.sub(r"[^A-Za-z0-9._-]", "-", row["dataset"])
             name = f"{dataset}-{row['split']}-{metric}-{row['evaluation']}.yaml"
@@ -233,12 +230,9 @@ def write_hub_results(folder: Path, evals: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _result(row: Mapping[str, Any], metric: str) -> dict[str, Any]:
-    dataset = next(
-        (hub for name, hub in REPOSITORIES.items() if row["dataset"].startswith(name)), row["dataset"]
-    )
     made: datetime = row["created_at"]
     return {
-        "dataset": {"id": dataset, "task_id": metric},
+        "dataset": {"id": row["dataset"], "task_id": metric},
         "value": round(100 * row[metric], 4),
         "date": made.date().isoformat(),
         "source": {"name": "trm-lab"},
@@ -248,13 +242,11 @@ def _result(row: Mapping[str, Any], metric: str) -> dict[str, Any]:
 
 def protocol_of(row: Mapping[str, Any]) -> str:
     """Return a line that describes how an accuracy was measured, from a row of `EVALUATIONS`."""
-    samples = row["samples"] or 1
     rows = f"{row['count']:,} rows" + (" (a part)" if row["row_limit"] else "")
     parts = [
         f"{rows} of the {row['split']} split of {row['dataset']} ({row['split_digest'][:12]})",
         f"{row['supervision_steps']} supervision steps",
-        f"{samples} sample{'s' * (samples > 1)}"
-        + (f", selected by {row['selection']}" if row["selection"] else ""),
+        row["how"],
         f"{row['precision'] or 'unknown'} precision",
         f"{row['weights']} weights",
         f"{row['latent_init']} initial latents",
