@@ -185,6 +185,12 @@ CREATE MACRO wilson_high(k, n) AS CASE WHEN n > 0 AND k >= 0 THEN least(
     (k / n + 1.920729440648 / n + 1.959964 * sqrt(k / n * (1 - k / n) / n + 0.960364720324 / n / n)) / (1 + 3.841458881296 / n), 1
 ) END;
 
+-- Operations of a run's first steps, from those of all its steps; NULL before the end of a curriculum, whose steps differ.
+CREATE MACRO flops_until(step, total_steps, training_flops, config) AS CASE
+    WHEN step = total_steps THEN training_flops
+    WHEN json_extract_string(config, '$.model.curriculum') IS NULL THEN training_flops * step / total_steps
+END;
+
 -- Every named experiment at every scale and data; an alias has the identity of the run that it shares.
 CREATE VIEW experiments AS SELECT * FROM experiments_live;
 
@@ -212,7 +218,8 @@ SELECT
     r.seed,
     r.state,
     r.global_batch_size,
-    r.train_seconds,
+    -- Time and operations of these steps: a run that was extended has more.
+    CASE WHEN coalesce(r.step, 0) <= x.total_steps THEN r.train_seconds END AS train_seconds,
     e.evaluation,
     e.split_digest,
     e.count,
@@ -228,7 +235,7 @@ SELECT
     e.supervision_steps,
     e.seconds AS test_seconds,
     r.parameters,
-    r.training_flops,
+    flops_until(x.total_steps, r.total_steps, r.training_flops, r.config) AS training_flops,
     r.evaluation_flops
 FROM experiments AS x
 LEFT JOIN runs AS r ON r.experiment = x.runs_of AND r.identity = x.identity

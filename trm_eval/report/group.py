@@ -23,7 +23,10 @@ LABEL = 28
 
 @dataclass(frozen=True)
 class Member:
-    """An experiment's run with one seed, and its test; the fields are columns of the view `study`."""
+    """An experiment's run with one seed, and its test; the fields are columns of the view `study`.
+
+    `total_steps`, `training_flops` and `train_seconds` are those of the tested checkpoint, `planned_steps` of the run.
+    """
 
     experiment: str
     alias_of: str | None
@@ -47,6 +50,13 @@ class Member:
     training_flops: float | None
     train_seconds: float | None
     optimal_share: float | None = None
+    planned_steps: int | None = None
+
+    @property
+    def steps(self) -> str:
+        """Step of the tested checkpoint, with the number of planned steps if there are more."""
+        most = self.planned_steps or 0
+        return f"{self.total_steps:,}{f' of {most:,}' if most > self.total_steps else ''}"
 
     @property
     def solves_none(self) -> bool:

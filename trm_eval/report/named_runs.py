@@ -28,8 +28,12 @@ WITH tests AS (
     SELECT
         e.*,
         r.seed,
-        r.training_flops,
-        r.train_seconds,
+        r.total_steps AS planned_steps,
+        flops_until(e.step, r.total_steps, r.training_flops, r.config) AS training_flops,
+        coalesce(
+            CASE WHEN r.step <= e.step THEN r.train_seconds END,
+            (SELECT max(seconds) FROM train_metrics AS m WHERE m.run = r.run AND m.step <= e.step)
+        ) AS train_seconds,
         coalesce(r.differs, '') AS varies,
         regexp_replace(r.run, '-s[0-9]+$', '') AS configuration
     FROM runs AS r
@@ -52,9 +56,7 @@ SELECT
     wilson_low(exact_count, count) AS exact_low, wilson_high(exact_count, count) AS exact_high, cell_accuracy,
     q_halt_accuracy, list_sum(halting_by_depth) / nullif(count, 0) AS halted_share,
     mean_halting_steps(halting_by_depth, supervision_steps, count) AS mean_halting_steps,
-    supervision_steps, step AS total_steps, training_flops,
-    coalesce(train_seconds, (SELECT max(seconds) FROM train_metrics AS m WHERE m.run = tests.run)) AS train_seconds,
-    optimal_share
+    supervision_steps, step AS total_steps, training_flops, train_seconds, optimal_share, planned_steps
 FROM tests
 ORDER BY experiment, run"""
 

@@ -135,8 +135,10 @@ def _about(groups: Sequence[Group], setting: Setting | None) -> Text:
     smaller = (
         "" if setting is None or setting.scale == "full" else "; most guides were written for the scale full"
     )
+    ends = {member.steps for member in runs.values()}
+    step = "its last step" if not any("of" in end for end in ends) else f"step {' or '.join(sorted(ends))}"
     return Text(
-        f"{len(runs)} run{'s' * (len(runs) != 1)}, each tested with its averaged weights at its last step on "
+        f"{len(runs)} run{'s' * (len(runs) != 1)}, each tested with its averaged weights at {step} on "
         f"{' or '.join(f'{count:,}' for count in tested)} held-out puzzles. Intervals are 95% (Wilson); "
         "differences are between the same puzzles, with p-values of McNemar's exact test, corrected within a group "
         "(Holm); their intervals (Tango) are not corrected. "
@@ -223,7 +225,7 @@ def _members_table(group: Group) -> Table:
                 member.mean_halting_steps,
                 lambda steps, most=member.supervision_steps: f"{steps:.2f} of {most}",
             ),
-            f"{member.total_steps:,}",
+            member.steps,
             _or_dash(member.training_flops, lambda flops: f"{flops:.2e}"),
             _or_dash(member.train_seconds, lambda seconds: f"{seconds:,.0f}"),
             member.run,

@@ -24,8 +24,11 @@ MEMBERS_SQL = """\
 SELECT experiment, alias_of, varies, value, run, seed, evaluation, split_digest, count, exact_count, exact_accuracy,
        exact_low, exact_high, cell_accuracy, q_halt_accuracy, halted_share, mean_halting_steps, supervision_steps,
        total_steps, training_flops,
-       coalesce(train_seconds, (SELECT max(seconds) FROM train_metrics AS m WHERE m.run = study.run)) AS train_seconds,
-       optimal_share
+       coalesce(
+           train_seconds,
+           (SELECT max(seconds) FROM train_metrics AS m WHERE m.run = study.run AND m.step <= study.total_steps)
+       ) AS train_seconds,
+       optimal_share, total_steps AS planned_steps
 FROM study
 WHERE scale = ? AND data = ? AND list_contains(?, experiment) AND evaluation IS NOT NULL
 ORDER BY experiment, seed"""

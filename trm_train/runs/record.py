@@ -128,7 +128,8 @@ def extend_record(record: RunRecord, steps: int | None) -> RunRecord:
     check_extension(record.config, steps)
     if record.extended_to is not None and steps < record.extended_to:
         raise ConfigError(f"--extend: {record.run} was extended to {record.extended_to} already, got {steps}")
-    return replace(record, extended_to=steps)
+    flops = record.training_flops and record.training_flops * steps / record.total_steps
+    return replace(record, extended_to=steps, training_flops=flops)
 
 
 def run_name(experiment: str, config: RunConfig) -> str:

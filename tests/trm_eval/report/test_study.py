@@ -374,8 +374,10 @@ def test_an_extended_run_keeps_its_place_in_the_study(layout: Layout, tmp_path: 
     item = find_run_of("baseline_of_test", SETTING)
     with RunConsole(item.make(), quiet=True) as console:
         train(item, item.make(), extended, console, tracking="none", extend=14)
-    (member,) = gather(extended, select_experiments(["baseline_of_test"], SETTING), SETTING)[0][0].members
-    assert member.total_steps == 12
+    items = select_experiments(["baseline_of_test"], SETTING)
+    (before,), (member,) = (gather(root, items, SETTING)[0][0].members for root in (layout, extended))
+    assert (member.total_steps, member.steps) == (12, "12")
+    assert member.training_flops == pytest.approx(before.training_flops)
 
 
 @pytest.mark.integration
