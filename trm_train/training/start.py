@@ -193,7 +193,7 @@ def _compare_threads(observer: Observer, record: RunRecord, now: RunRecord) -> N
     """Report a resume with another number of CPU threads than the run began with."""
     if record.cpu_threads not in (None, now.cpu_threads):
         observer.say(
-            f"{record.run}: began with {record.cpu_threads} CPU threads and resumes with {now.cpu_threads}; the numbers "
+            f"{record.run}: began with {record.cpu_threads} CPU threads, resumes with {now.cpu_threads}; the numbers "
             "differ by rounding from those of one thread count"
         )
 

@@ -101,4 +101,4 @@ def test_a_resume_with_another_number_of_threads_is_noted(
     assert result.started_at == 8
     assert result.record.cpu_threads == began
     log = "".join((folder.read(name) or b"").decode() for name in folder.names("logs/*"))
-    assert f"began with {began} CPU threads and resumes with {began + 5}" in log
+    assert f"began with {began} CPU threads, resumes with {began + 5}" in log
