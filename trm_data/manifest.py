@@ -113,7 +113,7 @@ class Manifest:
 
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as stored in its file."""
-        content = {"format_version": FORMAT_VERSION, **asdict(self)}
+        content = {"format_version": FORMAT_VERSION, **asdict(self), "spec": self.spec.to_json()}
         return {**content, "manifest_digest": _digest(content)}
 
 

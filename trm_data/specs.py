@@ -197,6 +197,8 @@ class Choices:
     on_bad_row: OnBadRow = "stop"
     augment: Augment = "stored"
     """Whether augmented rows are stored, or computed by the loader."""
+    kind_code: str = ""
+    """sha256 of the code of another package's kind (`kinds.registry.code_of`); empty for kinds of this package."""
     options: Options
 
 
@@ -208,8 +210,11 @@ class DatasetSpec(Choices):
     test_source: SourceSpec | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values, which `kinds.registry.spec_from_json` reads."""
-        return dataclasses.asdict(self)
+        """Return plain JSON values, which `kinds.registry.spec_from_json` reads; an empty `kind_code` is left out."""
+        value = dataclasses.asdict(self)
+        if not self.kind_code:
+            del value["kind_code"]
+        return value
 
     def digest(self) -> str:
         """Return the sha256 over the canonical JSON of this specification and the builder's version.

@@ -53,3 +53,34 @@ def test_an_option_that_cannot_be() -> None:
 
 def test_the_example_is_as_short_as_promised() -> None:
     assert len((PROJECT / "examples" / "nqueens" / "nqueens.py").read_text().splitlines()) < 80
+
+
+def edited(tmp_path: Path, old: str, new: str) -> None:
+    """Edit the installed module of the kind, as its author would; later commands are new processes."""
+    module = next(Path(tmp_path).rglob("nqueens.py"))
+    text = module.read_text()
+    assert old in text
+    module.write_text(text.replace(old, new))
+    sys.modules.pop("nqueens", None)
+
+
+def test_symmetries_without_images_are_refused(tmp_path: Path) -> None:
+    edited(tmp_path, "def image(", "def picture(")
+    refused = run("build", "nqueens", "--size", "5", "--aug", "7", "--option", "side=6")
+    assert refused.returncode == 2
+    assert "nqueens: the kind must define image (symmetries = 8)" in refused.stderr
+
+
+def test_a_changed_kind_is_another_dataset(tmp_path: Path) -> None:
+    command = ("build", "nqueens", "--size", "5", "--val-size", "0", "--test-size", "2", "--option", "side=7")
+    virtual = (*command, "--aug", "3", "--augment", "virtual", "--name", "virtual")
+    for arguments in (command, virtual):
+        built = run(*arguments)
+        assert built.returncode == 0, built.stderr
+    assert "already built" in run(*command).stderr + run(*command).stdout
+    edited(tmp_path, "def symbols(", "VERSION = 2\n\n    def symbols(")
+    refused = run(*command)
+    assert refused.returncode == 2
+    assert "kind_code" in refused.stderr
+    shown = run("show", "virtual", "--index", "2")
+    assert (shown.returncode, "whose code has changed" in shown.stderr) == (2, True)

@@ -57,12 +57,14 @@ class BuildFields:
 
     def ask(self, **others: Any) -> BuildRequest:
         """Return the request for these fields, with `others` replacing some values."""
+        from trm_data.kinds.registry import code_of
         from trm_data.request import BuildRequest
 
         names = {field.name for field in fields(self)}.intersection(
             field.name for field in fields(BuildRequest)
         )
-        return BuildRequest(**{name: getattr(self, name) for name in names} | others)
+        values = {name: getattr(self, name) for name in names} | others
+        return BuildRequest(**values, kind_code=code_of(values["kind"]))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,6 +37,8 @@ MOST_LOOKED_AT = 64
 class OwnKind(Kind):
     """A kind of generated puzzles, one grid each. Override all methods not marked optional.
 
+    A specification holds the digest of the kind's code: after a change of the code, a build is another dataset.
+
     Attributes:
         name: Name of the entry point.
         symmetries: Size of the symmetry group, the identity (0) included; 1 for no augmentations.
@@ -64,7 +66,9 @@ class OwnKind(Kind):
         raise NotImplementedError
 
     def image(self, options: OwnOptions, grid: NDArray[np.uint8], element: int) -> NDArray[np.uint8]:
-        """Optional: return the grid [S] under a symmetry, from 0 (the identity) to `symmetries` - 1."""
+        """Return the grid [S] under a symmetry, from 0 (the identity) on; optional if `symmetries` is 1."""
+        if element:
+            raise NotImplementedError(f"{self.name}: has {self.symmetries} symmetries, but no method image")
         return grid
 
     def canonical(self, options: OwnOptions, grid: NDArray[np.uint8]) -> bytes:
@@ -81,6 +85,11 @@ class OwnKind(Kind):
     @override
     def check_spec(self, spec: DatasetSpec) -> None:
         options = _options(spec)
+        needed = ["shape", "generate", "right", *(["image"] if self.symmetries > 1 else [])]
+        missing = [name for name in needed if getattr(type(self), name) is getattr(OwnKind, name)]
+        if missing:
+            symmetries = f" (symmetries = {self.symmetries})" if missing == ["image"] else ""
+            raise SpecError(f"{self.name}: the kind must define {', '.join(missing)}{symmetries}")
         unknown = [name for name, _ in options.values if name not in self.option_names]
         if unknown:
             known = ", ".join(self.option_names) or "none"

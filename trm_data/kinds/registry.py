@@ -8,12 +8,15 @@ are the other parts, if present. Only light modules are imported until a kind it
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import trm_data.kinds
@@ -58,6 +61,29 @@ def own_kind(name: str) -> KindParts | None:
             warm=getattr(given, "warm", ""),
         )
     return None
+
+
+def code_of(kind: str) -> str:
+    """Return the sha256 of the source files of another package's kind; empty for kinds of this package.
+
+    The files are the module of the kind and, if it is in a package, all modules of its folder.
+    """
+    parts = None if kind in built_in() else own_kind(kind)
+    if parts is None:
+        return ""
+    given = parts.implementation
+    module = given.partition(":")[0] if isinstance(given, str) else given.__module__
+    found = find_spec(module)
+    if found is None or found.origin is None:
+        return ""
+    file = Path(found.origin)
+    in_package = "." in module or found.submodule_search_locations is not None
+    digest = hashlib.sha256()
+    for path in sorted(file.parent.rglob("*.py")) if in_package else [file]:
+        digest.update(
+            hashlib.sha256(path.read_bytes()).digest() + path.relative_to(file.parent).as_posix().encode()
+        )
+    return digest.hexdigest()
 
 
 def find_kind(name: str) -> KindParts | None:

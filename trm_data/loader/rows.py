@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.catalog.read import read_groups
-from trm_data.errors import CorruptDatasetError
+from trm_data.errors import CorruptDatasetError, SpecError
 from trm_data.kernel import kernel
-from trm_data.kinds.registry import load_kind
+from trm_data.kinds.registry import code_of, load_kind
 from trm_data.manifest import Manifest, SplitEntry
 from trm_data.records import Augmentations, Rows
 from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests, split_digest
@@ -129,6 +129,11 @@ class VirtualRows:
 
 def open_virtual(folder: DatasetFolder, manifest: Manifest, split: Split) -> tuple[GroupTable, VirtualRows]:
     """Return the base puzzles of a split and their augmenter."""
+    if manifest.spec.kind_code and manifest.spec.kind_code != code_of(manifest.kind):
+        raise SpecError(
+            f"{manifest.name}: its rows are computed by the kind {manifest.kind}, whose code has changed since the "
+            "build. Install the code that built it, or build it again under another name"
+        )
     rows = Rows.concatenate(
         [
             read_rows(
