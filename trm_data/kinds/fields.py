@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from trm_data.sources.base import SourceRef
 
 LOG = logging.getLogger(__name__)
+DEFAULT_SIZE = 1000
+"""Training puzzles of a build that names no number, except from a file."""
 NO_DEFAULT_SHOWN: dict[str, Any] = {"help_behavior_hint": ""}
 """Arguments of options whose help describes the default; tyro then shows no default."""
 
@@ -74,8 +76,8 @@ class PuzzleFields(BuildFields):
     generated_test_size: ClassVar[int] = 1000
     generated_val_size: ClassVar[int] = 200
 
-    size: Annotated[int, arg(metavar="N")] = 1000
-    """Training puzzles, before augmentation."""
+    size: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
+    """Training puzzles, before augmentation (default: 1000; all of a file that are not held out)."""
     aug: Annotated[int, arg(metavar="N")] = 0
     """Augmentations of each training puzzle besides the original."""
     val_size: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
@@ -109,9 +111,13 @@ class PuzzleFields(BuildFields):
             aug: Number of augmentations, if it differs from the field.
             hub: Repository for the source `hf`; the hub's default if empty.
         """
+        from trm_data.sources.base import FILES
+
         source, test_source = self.sources(allowed, hub)
         generated = source.kind == "generated"
-        val_size, test_size = self.val_size, self.test_size
+        size, val_size, test_size = self.size, self.val_size, self.test_size
+        if size is None and source.kind not in FILES:
+            size = DEFAULT_SIZE
         if val_size is None:
             val_size = self.generated_val_size if generated else 0
         if test_size is None:
@@ -128,6 +134,7 @@ class PuzzleFields(BuildFields):
             kind=kind,
             source=source,
             test_source=test_source,
+            size=size,
             aug=self.aug if aug is None else aug,
             val_size=val_size,
             test_size=test_size,

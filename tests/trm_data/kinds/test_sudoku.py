@@ -1,5 +1,7 @@
 """Sudoku variants: every box shape, exact counts per rating bin, hard puzzles, nested sets."""
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,9 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import run_here
 from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
+from trm_data.cli import main
 from trm_data.errors import SpecError
+from trm_data.kinds.sudoku.encode import encode_grid
 from trm_data.kinds.sudoku.generate import generate
 from trm_data.kinds.sudoku.kind import BOXES, SudokuKind
 from trm_data.kinds.sudoku.options import SudokuOptions
@@ -187,3 +192,15 @@ def test_a_rating_that_the_solver_does_not_give_is_found() -> None:
         "train group 12: its catalog row has another rating than the solver gives"
     ]
     assert problems(wrong, "file") == [], "what a file states is its own"
+
+
+def test_a_file_gives_all_its_puzzles_that_are_not_held_out(tmp_path: Path) -> None:
+    puzzles = generate(0, 0, 0, 20, 2, 3)[0]
+    path = tmp_path / "mine.txt"
+    path.write_text("\n".join(map(encode_grid, puzzles)) + "\n")
+    command = ("build", "sudoku", "--box", "2x3", "--source", str(path), "--root", str(tmp_path / "root"))
+    done = run_here(main, *command, "--val-size", "3", "--test-size", "4", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["examples"] == {"train": 13, "validation": 3, "test": 4}
+    done = run_here(main, *command, "--rating-bins", "0,1")
+    assert (done.returncode, "--rating-bins: needs --size" in done.stderr) == (2, True)

@@ -104,6 +104,8 @@ class SudokuKind(Kind):
             )
         if bins and (low is not None or high is not None):
             raise SpecError("--rating-bins and --min-rating or --max-rating exclude each other")
+        if bins and spec.size is None:
+            raise SpecError("--rating-bins: needs --size N, which is divided equally among the bins")
         if options.difficulty == "extreme" and (box != (3, 3) or spec.source.kind != "generated"):
             raise SpecError("--difficulty extreme: only for generated puzzles with --box 3x3")
 
