@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from trm_data.manifest import read_manifest
 from trm_data.named import first_name, named_dataset
-from trm_data.storage.root import resolve_root
+from trm_data.storage.root import Layout, resolve_root
 from trm_train import experiments
 from trm_train.cli import main
 from trm_train.config.run import (
@@ -39,7 +40,8 @@ from trm_train.experiments.registry import (
     load_experiments,
     select_experiments,
 )
-from trm_train.experiments.setting import SETTINGS, Setting, parse_setting
+from trm_train.experiments.setting import OWN, SETTINGS, Setting, parse_setting
+from trm_train.runs.record import make_record, setting_of
 
 QUICKSTART = find_experiment("quickstart").make()
 FIELDS = {"question": "Why?", "varies": "a", "fixed": "b", "expected": "c", "judge_by": "d"}
@@ -329,8 +331,8 @@ def test_patterns_name_groups_beginnings_and_globs() -> None:
 @pytest.mark.parametrize(
     ("scale", "data", "message"),
     [
-        ("huge", None, "--scale: one of full, laptop, tiny, got 'huge'"),
-        ("lptop", None, "--scale: one of full, laptop, tiny, got 'lptop'; did you mean 'laptop'?"),
+        ("huge", None, "--scale: one of full, laptop, tiny, own, got 'huge'"),
+        ("lptop", None, "--scale: one of full, laptop, tiny, own, got 'lptop'; did you mean 'laptop'?"),
         ("full", "mine", "--data: one of published, generated-extreme, generated, got 'mine'"),
         (
             "tiny",
@@ -509,3 +511,41 @@ def test_sizes_are_read_from_every_spelling_of_a_name() -> None:
     for dataset in ("sudoku-extreme-1k-aug-1000", "sudoku-extreme-1000-aug-1000-virtual"):
         assert on("exp04a_100", dataset) == "1,000 puzzles"
         assert on("exp04b_0010", dataset) == "1,000 augmentations"
+
+
+def test_an_experiment_outside_the_study_has_a_setting_of_its_own(
+    small_layout: Layout,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    study = tmp_path / "own_study.py"
+    study.write_text(f"""
+import dataclasses
+from trm_train.experiments.guide import Guide
+from trm_train.experiments.quickstart import quickstart
+from trm_train.experiments.registry import experiment
+
+@experiment(Guide(**{FIELDS!r}))
+def of_my_own():
+    return dataclasses.replace(quickstart(), total_steps=7_000)
+""")
+    monkeypatch.setenv("TRM_EXPERIMENTS", str(study))
+    monkeypatch.setattr(registry, "_EXPERIMENTS", dict(registry._EXPERIMENTS))
+    try:
+        _, listed, _ = output(capsys, "list", "of_my_own", "--json", "--root", str(tmp_path))
+        assert [(item["scale"], item["data"]) for item in json.loads(listed)] == [("own", "")]
+        assert [item.name for item in select_experiments(["of_my_own"], OWN)] == ["of_my_own"]
+        with pytest.raises(ConfigError, match=r"expected --scale own\)"):
+            select_experiments(["of_my_own"], SETTINGS[0])
+        item = find_experiment("of_my_own")
+        record = make_record(item, item.make(), read_manifest(small_layout, "small"))
+        assert (record.scale, record.data) == ("own", "")
+        earlier = dataclasses.replace(record, scale="full", data="published")
+        assert setting_of(earlier) == setting_of(record) == OWN
+    finally:
+        sys.modules.pop("own_study", None)
+
+
+def test_only_experiments_of_the_study_have_its_settings() -> None:
+    assert all(set(item.settings) <= set(SETTINGS) for item in load_experiments().values())

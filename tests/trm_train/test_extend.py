@@ -70,7 +70,8 @@ def test_an_extended_run_is_the_longer_one_to_the_bit(layout: Layout) -> None:
     assert extended.record.run == short.record.run != longer.record.run
     assert fingerprints(extended) == fingerprints(longer)
     assert train_rows(extended) == train_rows(longer)
-    assert extended.record.training_flops == pytest.approx(longer.record.training_flops)
+    assert extended.record.total_flops == pytest.approx(longer.record.training_flops)
+    assert read_record(extended.folder).total_flops == extended.record.total_flops
     stored = json.loads((Path(extended.folder.place) / CONFIG_FILE).read_text())
     assert (stored["config"]["total_steps"], stored["extended_to"]) == (12, 16)
     assert "extended_to" not in json.loads((Path(longer.folder.place) / CONFIG_FILE).read_text())

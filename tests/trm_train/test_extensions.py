@@ -140,7 +140,7 @@ def test_experiments_of_a_file(root: Path, tmp_path: Path) -> None:
         run = train("--experiments", str(file), experiment="mine")
         assert os.environ["TRM_EXPERIMENTS"] == str(file)
         assert (root / "runs" / "my_study" / "mine" / run).is_dir()
-        evaluated = run_here(trm_eval_main, "run", "mine", "--experiments", str(file), "--data", "published")
+        evaluated = run_here(trm_eval_main, "run", "mine", "--experiments", str(file), "--scale", "own")
         assert evaluated.returncode == 0, evaluated.stderr
     finally:
         sys.modules.pop("my_study", None)

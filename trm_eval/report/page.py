@@ -37,7 +37,7 @@ from trm_eval.report.verdict import (
     over_seeds,
     verdict,
 )
-from trm_train.experiments.setting import Setting
+from trm_train.experiments.setting import OWN, Setting
 
 SURE = 0.05
 """Significance level: differences with a smaller p-value are reported."""
@@ -91,7 +91,8 @@ def study_page(
     ]
     if setting is None:
         return Page("Runs", blocks)
-    return Page(f"The study at {setting}" if len(groups) > 1 else f"{groups[0].name} at {setting}", blocks)
+    of = "The study" if len(groups) > 1 else groups[0].name
+    return Page(of if setting == OWN else f"{of} at {setting}", blocks)
 
 
 def further_blocks(
@@ -133,7 +134,9 @@ def _about(groups: Sequence[Group], setting: Setting | None) -> Text:
     runs = {member.run: member for group in groups for member in group.members}
     tested = sorted({member.count for member in runs.values()})
     smaller = (
-        "" if setting is None or setting.scale == "full" else "; most guides were written for the scale full"
+        ""
+        if setting is None or setting.scale in ("full", "own")
+        else "; most guides were written for the scale full"
     )
     ends = {member.steps for member in runs.values()}
     step = "its last step" if not any("of" in end for end in ends) else f"step {' or '.join(sorted(ends))}"

@@ -51,7 +51,7 @@ def run_row(record: RunRecord, differs: Mapping[str, Any] | None = None) -> dict
         "created_at": datetime.fromisoformat(record.created_at),
         "versions": json.dumps(record.versions, sort_keys=True),
         "parameters": record.parameters,
-        "training_flops": record.training_flops,
+        "training_flops": record.total_flops,
         "evaluation_flops": record.evaluation_flops,
     }
 

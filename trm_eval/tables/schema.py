@@ -28,7 +28,7 @@ def comments_of(schema: pa.Schema) -> dict[str, str]:
 RUNS = _schema(
     [
         ("experiment_group", pa.string(), "file the experiment is written in"),
-        ("scale", pa.string(), "full, laptop or tiny; empty for earlier runs"),
+        ("scale", pa.string(), "full, laptop or tiny; own outside the study; empty for earlier runs"),
         (
             "data",
             pa.string(),
@@ -355,8 +355,8 @@ EXPERIMENTS = _schema(
     [
         ("experiment", pa.string(), "name of the experiment (trm-train list)"),
         ("experiment_group", pa.string(), "file the experiment is written in"),
-        ("scale", pa.string(), "full, laptop or tiny"),
-        ("data", pa.string(), "puzzles: published, generated-extreme or generated"),
+        ("scale", pa.string(), "full, laptop or tiny; own outside the study"),
+        ("data", pa.string(), "puzzles: published, generated-extreme or generated; empty outside the study"),
         (
             "alias_of",
             pa.string(),

@@ -218,7 +218,7 @@ def _begin(job: Job, share: int, how: BatchOptions, screen: Screen) -> None:
     else:
         job.state = "training"
         setting = run.experiment.setting()
-        program = [TRAIN, "run", run.names[0], "--scale", setting.scale, "--data", setting.data]
+        program = [TRAIN, "run", run.names[0], *setting.options]
         program += ["--seed", str(run.config.seed), "--tracking", how.tracking, *place, *how.overrides]
     screen.note(f"{run.run}: {job.state}")
     with job.log.open("ab") as log, job.output.open("wb") as output:

@@ -21,7 +21,7 @@ _COLUMNS: list[tuple[str, pa.DataType, str]] = [
     ("names", pa.list_(pa.string()), "experiments that were asked for and have this run"),
     ("experiment_group", pa.string(), "file the experiment is written in"),
     ("run", pa.string(), "name of the run"),
-    ("scale", pa.string(), "full, laptop or tiny"),
+    ("scale", pa.string(), "full, laptop or tiny; own outside the study"),
     ("data", pa.string(), "published, generated-extreme or generated"),
     ("seed", pa.int64(), "seed of the run"),
     ("varies", pa.string(), "what it has of its own"),

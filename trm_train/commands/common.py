@@ -18,8 +18,9 @@ ScaleOption = Annotated[
     str | None,
     arg(
         name="scale",
-        metavar="{full,laptop,tiny}",
-        help="full: as published; laptop: 9x9 grids, a quarter of the width; tiny: 6x6 grids, minutes. "
+        metavar="{full,laptop,tiny,own}",
+        help="full: as published; laptop: 9x9 grids, a quarter of the width; tiny: 6x6 grids, minutes; own: outside "
+        "the study. "
         "Default: each experiment's own scale.",
         help_behavior_hint="",
     ),

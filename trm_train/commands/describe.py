@@ -147,7 +147,7 @@ def _run_facts(run: RunOverview, record: RunRecord) -> dict[str, Any]:
         "total_steps": record.total_steps,
         "exact_accuracy": None if status is None else status.exact_accuracy,
         "parameters": record.parameters,
-        "training_flops": record.training_flops,
+        "training_flops": record.total_flops,
         "evaluation_flops": record.evaluation_flops,
         "created_at": record.created_at,
         "versions": record.versions,

@@ -321,7 +321,7 @@ def _plan_batch(words: Sequence[str], layout: Layout) -> tuple[list[Planned], bo
         if run.note is not None:
             print(f"trm-train: note: {run.experiment.name}: {run.note}", file=sys.stderr)
         setting = run.experiment.setting()
-        given = ["run", run.names[0], "--scale", setting.scale, "--data", setting.data]
+        given = ["run", run.names[0], *setting.options]
         given += ["--seed", str(run.config.seed), "--tracking", batch.tracking, "--root", layout.place, *more]
         planned.append(Planned(Work(run.run, tuple(given)), run.datasets, run.folder, run.config.total_steps))
     return planned, batch.continue_on_failure

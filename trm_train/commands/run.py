@@ -14,6 +14,8 @@ from trm_data.command import Exit, Root, emit, help_fits_terminal
 from trm_data.command.signals import SignalReceiver, signals_end
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import (
+    DataOption,
+    ScaleOption,
     SourceOption,
     refuse_dataset_as_experiment,
     refuse_other_dataset_options,
@@ -29,7 +31,7 @@ from trm_train.config.run import (
 from trm_train.errors import ConfigError
 from trm_train.experiments.dataset import build_missing
 from trm_train.experiments.registry import Experiment, find_run_of
-from trm_train.experiments.setting import Puzzles, Scale, parse_setting
+from trm_train.experiments.setting import parse_setting
 from trm_train.experiments.sources import parse_source_of, with_puzzles_at_hand
 from trm_train.targets.catalog import USABLE_ON_GPUS, find_target
 from trm_train.targets.environment import compiles_here, run_with_compiler
@@ -66,10 +68,8 @@ class RunOptions:
     """Options of one start of a run, and the experiment's configuration with overrides."""
 
     config: Annotated[RunConfig, arg(name="")]
-    scale: Scale = "full"
-    """full: as published; laptop: 9x9 grids and a quarter of the width; tiny: 6x6 grids, minutes."""
-    data: Puzzles = "published"
-    """Puzzles: published (downloaded), generated as hard as Sudoku-Extreme, or generated at random."""
+    scale: ScaleOption = None
+    data: DataOption = None
     source: SourceOption = None
     root: Root = None
     dry_run: bool = False
@@ -115,8 +115,7 @@ def read_options(program: str, name: str, overrides: list[str]) -> tuple[Experim
     setting = parse_setting(scale, data)
     item = find_run_of(name, setting)
     config, others = choose_forms(item.make(), overrides)
-    default = RunOptions(config=config, scale=item.setting().scale, data=item.setting().data)
-    return item, parse_options(default, f"{program} {name}", RUN_HELP, others)
+    return item, parse_options(RunOptions(config=config), f"{program} {name}", RUN_HELP, others)
 
 
 def run_experiment(name: str, overrides: list[str]) -> int:

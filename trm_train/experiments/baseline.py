@@ -104,7 +104,8 @@ add_experiment(
         expected="87.4% exact on the 422,786 test puzzles (reproductions: 84.8 to 87.3 by seed)",
         judge_by="`trm-eval run` with EMA weights on the whole test split",
         claims=(Reaches("trm_sudoku_mlp", 87.4),),
-    )
+    ),
+    setting=SETTINGS[0],
 )
 def trm_sudoku_mlp() -> RunConfig:
     """The paper's best Sudoku run."""

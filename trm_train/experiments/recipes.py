@@ -30,7 +30,8 @@ PASS_AT_2 = "pass@2 on the test inputs of the evaluation tasks, after voting ove
         expected="74.7% exact, far below mlp_t",
         judge_by="`trm-eval run` with EMA weights on the whole test split",
         claims=(Reaches("trm_sudoku_attention", 74.7),),
-    )
+    ),
+    setting=SETTINGS[0],
 )
 def trm_sudoku_attention() -> RunConfig:
     """The paper's Sudoku run with attention."""
@@ -62,7 +63,8 @@ def maze_recipe(dataset: str) -> RunConfig:
         expected="85.3% exact (75 to 85% in reproductions)",
         judge_by="`trm-eval run` with EMA weights on the 1,000 test mazes",
         claims=(Reaches("trm_maze", 85.3),),
-    )
+    ),
+    setting=SETTINGS[0],
 )
 def trm_maze() -> RunConfig:
     """The paper's Maze run."""
@@ -94,7 +96,8 @@ ARC2_STEPS = 722_000
         expected="44.6% pass@2; the published figure may be a vote over several checkpoints",
         judge_by=f"`trm-eval run`, {PASS_AT_2}",
         metrics=PASS_AT_2,
-    )
+    ),
+    setting=SETTINGS[0],
 )
 def trm_arc1() -> RunConfig:
     """The paper's ARC-AGI-1 run."""
@@ -109,7 +112,8 @@ def trm_arc1() -> RunConfig:
         expected="7.8% pass@2; the published figure may be a vote over several checkpoints",
         judge_by=f"`trm-eval run`, {PASS_AT_2}",
         metrics=PASS_AT_2,
-    )
+    ),
+    setting=SETTINGS[0],
 )
 def trm_arc2() -> RunConfig:
     """The paper's ARC-AGI-2 run."""

@@ -16,7 +16,7 @@ from trm_data.named import first_name
 from trm_train.config.run import RunConfig, identity_hash
 from trm_train.errors import ConfigError
 from trm_train.experiments.guide import Guide, Quantity
-from trm_train.experiments.setting import SETTINGS, Scale, Setting
+from trm_train.experiments.setting import OWN, Scale, Setting
 from trm_train.extensions import EXPERIMENTS, load_experiment_modules
 
 
@@ -40,7 +40,7 @@ class Experiment:
     configure: Callable[[Setting], RunConfig]
     guide: Guide | None = None
     aliases: Mapping[Scale | Setting, str] = field(default_factory=dict)
-    settings: tuple[Setting, ...] = SETTINGS[:1]
+    settings: tuple[Setting, ...] = (OWN,)
     own: Callable[[RunConfig], str] = lambda _: ""
     quantity: Quantity | None = None
 
@@ -99,13 +99,13 @@ _EXPERIMENTS: dict[str, Experiment] = {}
 
 
 def experiment(
-    guide: Guide, *, setting: Setting = SETTINGS[0], alias_of: str | None = None
+    guide: Guide, *, setting: Setting = OWN, alias_of: str | None = None
 ) -> Callable[[Callable[[], RunConfig]], Callable[[], RunConfig]]:
     """Register a function as an experiment with its name, at one setting.
 
     Args:
         guide: Guide of the experiment.
-        setting: Setting of the experiment.
+        setting: Setting of the experiment, if it is part of the study.
         alias_of: Experiment with the same configuration; the two share the run of that experiment.
 
     Raises:

@@ -4,6 +4,8 @@
     laptop   9x9 grids, a quarter of the width, hours on two cores
     tiny     6x6 grids, an eighth of the width, minutes on two cores: the study in miniature
 
+An experiment outside the study has one setting, `own`.
+
 Runs of different settings have different configurations and names; their records contain the setting.
 """
 
@@ -15,11 +17,11 @@ from typing import Any, Literal, NamedTuple, get_args
 from trm_data.closest import one_of
 from trm_train.errors import ConfigError
 
-Scale = Literal["full", "laptop", "tiny"]
-Puzzles = Literal["published", "generated-extreme", "generated"]
+Scale = Literal["full", "laptop", "tiny", "own"]
+Puzzles = Literal["published", "generated-extreme", "generated", ""]
 
 SCALES: tuple[Scale, ...] = get_args(Scale)
-PUZZLES: tuple[Puzzles, ...] = get_args(Puzzles)
+PUZZLES: tuple[Puzzles, ...] = get_args(Puzzles)[:-1]
 
 
 @dataclass(frozen=True)
@@ -28,23 +30,40 @@ class Setting:
 
     Attributes:
         scale: Size of networks and grids.
-        data: `published` (downloaded), `generated-extreme` (as hard as Sudoku-Extreme) or `generated` (random).
+        data: `published` (downloaded), `generated-extreme` (as hard as Sudoku-Extreme) or `generated` (random); empty
+            outside the study.
     """
 
     scale: Scale
     data: Puzzles
 
     def __str__(self) -> str:
-        return f"--scale {self.scale} --data {self.data}"
+        return " ".join(self.options)
+
+    @property
+    def options(self) -> list[str]:
+        """Options of a command that choose it."""
+        return ["--scale", self.scale, *(["--data", self.data] if self.data else [])]
 
 
-USUAL_DATA: dict[Scale, Puzzles] = {"full": "published", "laptop": "generated", "tiny": "generated"}
+OWN = Setting("own", "")
+"""Setting of experiments outside the study."""
+
+USUAL_DATA: dict[Scale, Puzzles] = {
+    "full": "published",
+    "laptop": "generated",
+    "tiny": "generated",
+    "own": "",
+}
 """Default puzzles of each scale."""
 
 SETTINGS = tuple(
-    Setting(scale, data) for scale in SCALES for data in PUZZLES if scale != "tiny" or data == "generated"
+    Setting(scale, data)
+    for scale in SCALES[:-1]
+    for data in PUZZLES
+    if scale != "tiny" or data == "generated"
 )
-"""All settings; the first is the default of an experiment."""
+"""All settings of the study; the first is its default."""
 
 
 class By(NamedTuple):
@@ -67,6 +86,10 @@ def parse_setting(scale: str | None, data: str | None) -> Setting | None:
     named = scale if scale is not None else "full"
     if named not in SCALES:
         raise ConfigError(one_of("--scale", SCALES, named))
+    if named == "own":
+        if data is not None:
+            raise ConfigError("--data: an experiment of one's own has its own puzzles. Leave out --data")
+        return OWN
     puzzles = data if data is not None else USUAL_DATA[named]
     if puzzles not in PUZZLES:
         raise ConfigError(one_of("--data", PUZZLES, puzzles))

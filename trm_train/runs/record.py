@@ -46,7 +46,7 @@ from trm_train.config.run import (
 from trm_train.cost import cost_of, count_old_run, parameters_of
 from trm_train.errors import ConfigError, ForeignRunError
 from trm_train.experiments.registry import Experiment, load_experiments
-from trm_train.experiments.setting import PUZZLES, SCALES, SETTINGS, Setting
+from trm_train.experiments.setting import OWN, PUZZLES, SCALES, SETTINGS, Setting
 
 FORMAT_VERSION = 6
 """Format 2 adds a digest of the record, 3 scale and data, 4 cost and label, 5 the datasets of a mixture, 6 the threads
@@ -116,6 +116,12 @@ class RunRecord:
         return found[0]
 
     @property
+    def total_flops(self) -> float | None:
+        """Operations of all training steps, also of those that it was extended by; None if unknown."""
+        flops = self.training_flops
+        return None if flops is None else flops * self.total_steps / self.config.total_steps
+
+    @property
     def total_steps(self) -> int:
         """The last step of the run."""
         return planned_steps(self.config, self.extended_to)
@@ -128,8 +134,7 @@ def extend_record(record: RunRecord, steps: int | None) -> RunRecord:
     check_extension(record.config, steps)
     if record.extended_to is not None and steps < record.extended_to:
         raise ConfigError(f"--extend: {record.run} was extended to {record.extended_to} already, got {steps}")
-    flops = record.training_flops and record.training_flops * steps / record.total_steps
-    return replace(record, extended_to=steps, training_flops=flops)
+    return replace(record, extended_to=steps)
 
 
 def run_name(experiment: str, config: RunConfig) -> str:
@@ -501,10 +506,13 @@ def setting_of(record: RunRecord) -> Setting | None:
 
 
 def _setting_of(record: RunRecord, experiments: Mapping[str, Experiment]) -> Setting | None:
-    for setting in SETTINGS:
-        if (setting.scale, setting.data) == (record.scale, record.data):
-            return setting
     item = experiments.get(record.experiment)
+    if item is None or item.settings != (
+        OWN,
+    ):  # earlier records of own experiments name a setting of the study
+        for setting in SETTINGS:
+            if (setting.scale, setting.data) == (record.scale, record.data):
+                return setting
     return None if item is None else item.setting()
 
 
