@@ -183,7 +183,6 @@ def _halting_axes(axis: Any, most: int) -> None:
     if steps[-1] == most and most > TICKS:
         axis.set_xticks([*steps[:-1], most + 1], [*map(str, steps[:-1]), "never"])
     axis.axvline(most + 0.5, color="#6b7280", linewidth=0.8, linestyle=":")
-    axis.set_ylim(bottom=0)
     axis.set_xlabel("supervision step")
     axis.set_ylabel("test puzzles (%)")
     axis.grid(axis="y")

@@ -20,6 +20,8 @@ INK, GRID, PAPER = "#1f2937", "#d1d5db", "#ffffff"
 SIZE = (4.6, 3.1)
 """Size of a figure in inches: as wide as a phone screen at about its text size."""
 PNG_DPI = 200
+LEAST_POINTS = 5.0
+"""Minimum range of an axis in percent (points): accuracies that differ by less look the same."""
 SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "trm",
@@ -71,6 +73,7 @@ def _figure(paint: Callable[[Any], None], height: float) -> Generator[Any, None,
         figure = Figure(figsize=(SIZE[0], height), layout="constrained")
         axis = figure.subplots()
         paint(axis)
+        limit_percent(axis)
         _legend(figure, axis)
         yield figure
 
@@ -101,6 +104,21 @@ def _legend(figure: Any, axis: Any) -> None:
         handles, names, loc="outside lower left", ncols=columns, fontsize=8, frameon=False,
         handlelength=1.6, columnspacing=1.2, labelspacing=0.3, borderaxespad=0.2,
     )  # fmt: skip
+
+
+def limit_percent(axis: Any) -> None:
+    """Limit each axis whose label ends in (%) to 0 to 100, with room for markers at the ends."""
+    for label, get_limits, set_limits in (
+        (axis.get_xlabel(), axis.get_xlim, axis.set_xlim),
+        (axis.get_ylabel(), axis.get_ylim, axis.set_ylim),
+    ):
+        if not label.endswith("(%)"):
+            continue
+        low, high = (min(max(end, 0.0), 100.0) for end in get_limits())
+        wide = max(high - low, LEAST_POINTS)
+        low = min(max((low + high - wide) / 2, 0.0), 100.0 - wide)
+        room = 0.03 * wide
+        set_limits(low - room * (low == 0), low + wide + room * (low + wide == 100))
 
 
 def look(number: int) -> dict[str, Any]:

@@ -92,8 +92,6 @@ def _against_quantity(axis: Any, group: Group) -> None:
         axis.fill_between(
             trend.band.x, trend.band.low, trend.band.high, color=COLOURS[0], alpha=0.15, linewidth=0
         )
-        low, high = axis.get_ylim()
-        axis.set_ylim(max(low, -5.0), min(high, 101.0))
     means = {value: [e for v, e in zip(values, exact, strict=True) if v == value] for value in values}
     if trend is None or trend.fit is None:
         axis.plot(list(means), [sum(of) / len(of) for of in means.values()], color=COLOURS[0], alpha=0.5)
@@ -101,7 +99,7 @@ def _against_quantity(axis: Any, group: Group) -> None:
         axis.set_xscale("log", base=2)
     ticks = list(means)
     every = -(-len(ticks) // TICKS)
-    axis.set_xticks(ticks, [f"{tick:,.4g}" if i % every == 0 else "" for i, tick in enumerate(ticks)])
+    axis.set_xticks(ticks, [f"{tick:,g}" if i % every == 0 else "" for i, tick in enumerate(ticks)])
     axis.minorticks_off()
     axis.set_xlabel(group.quantity)
     axis.set_ylabel("exact accuracy, test (%)")
@@ -151,9 +149,12 @@ def _curves(axis: Any, group: Group) -> None:
 
 
 def paint_curves(axis: Any, curves: Sequence[tuple[str, Sequence[float], Sequence[float]]]) -> None:
-    """Draw named curves, without markers if a curve has many points."""
+    """Draw named curves, without markers if a curve has many points; ticks are at whole steps or seconds."""
+    from matplotlib.ticker import MaxNLocator
+
     for style, (_, x, y) in zip(looks([name for name, *_ in curves]), curves, strict=True):
         axis.plot(x, y, **style | ({"marker": ""} if len(x) > MARKED else {}))
+    axis.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
     axis.xaxis.set_major_formatter("{x:,.0f}")
     axis.grid()
 

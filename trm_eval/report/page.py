@@ -221,7 +221,8 @@ def _members_table(group: Group) -> Table:
             f"{100 * member.exact_accuracy:.1f}",
             f"{100 * member.exact_low:.1f} to {100 * member.exact_high:.1f}",
             f"{100 * member.cell_accuracy:.2f}",
-            f"{100 * member.q_halt_accuracy:.1f}",
+            # Of unsolved puzzles only, it says no more than how few halt.
+            "-" if member.solves_none else f"{100 * member.q_halt_accuracy:.1f}",
             *([_or_dash(member.optimal_share, lambda share: f"{100 * share:.1f}")] if several else []),
             _or_dash(member.halted_share, lambda share: f"{100 * share:.1f}" if share else "never"),
             _or_dash(

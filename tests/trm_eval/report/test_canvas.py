@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 
 import matplotlib.figure
+import pytest
 
-from trm_eval.report.canvas import COLOURS, MARKERS, look, looks
-from trm_eval.report.figures import paint_depths, paint_shares
+from trm_eval.report.canvas import COLOURS, MARKERS, limit_percent, look, looks
+from trm_eval.report.figures import paint_curves, paint_depths, paint_shares
 from trm_eval.report.page import training_time
 
 
@@ -44,3 +45,41 @@ def test_unknown_training_time_is_not_zero() -> None:
     assert "unknown" in training_time([None, None])
     assert "2.0 h" in training_time([3600.0, 3600.0])
     assert "1 of 2" in training_time([3600.0, None])
+
+
+@pytest.mark.parametrize(
+    ("shares", "limits"),
+    [
+        ([0.0, 0.0], (-0.15, 5.0)),
+        ([0.0, 0.38], (-0.15, 5.0)),
+        ([100.0, 100.0], (94.5, 100.165)),
+        ([50.0, 50.2], (47.6, 52.6)),
+        ([0.0, 100.0], (-3.0, 103.0)),
+        ([20.0, 60.0], (18.0, 62.0)),
+    ],
+)
+@pytest.mark.parametrize("which", ["x", "y"])
+def test_an_axis_in_percent_ends_at_0_and_100_and_is_not_narrow(
+    shares: list[float], limits: tuple[float, float], which: str
+) -> None:
+    axis = matplotlib.figure.Figure().subplots()
+    if which == "x":
+        axis.plot(shares, [1, 2])
+        axis.set_xlabel("exact accuracy, test (%)")
+    else:
+        axis.plot([1, 2], shares)
+        axis.set_ylabel("exact accuracy, test (%)")
+    limit_percent(axis)
+    assert getattr(axis, f"get_{which}lim")() == pytest.approx(limits)
+
+
+@pytest.mark.parametrize("last", [1, 2, 5, 20, 1_500])
+def test_ticks_of_steps_are_where_their_labels_say(last: int) -> None:
+    figure = matplotlib.figure.Figure()
+    axis = figure.subplots()
+    paint_curves(axis, [("run", list(range(1, last + 1)), [0.0] * last)])
+    figure.draw_without_rendering()
+    labels = [
+        float(label.get_text().replace(",", "").replace("\u2212", "-")) for label in axis.get_xticklabels()
+    ]
+    assert labels == pytest.approx(list(axis.get_xticks()))
