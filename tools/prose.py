@@ -20,7 +20,6 @@ SKIPPED = (
     "CHANGELOG.md",
     "docs/results/",
     "docs/benchmarks.md",
-    "docs/hosts-log.md",
     "docs/experiments/",
     "tools/prose",
 )

@@ -172,19 +172,3 @@ def stop_after(layout: Layout, count: int, step: int, machines: list[dict[str, s
     wait_for_more(layout, step - 1, processes)
     processes[-1].send_signal(signal.SIGTERM)
     assert {one.returncode for one in ended(processes)} == {Exit.TERMINATED}
-
-
-@pytest.mark.slow
-def test_one_that_hangs_is_named_by_the_others(small_layout: Layout, tmp_path: Path) -> None:
-    layout = root_with("small", tmp_path, small_layout)
-    processes = start_together(layout.place, 2, ENDLESS)
-    wait_for_more(layout, 0, processes)
-    processes[1].send_signal(signal.SIGSTOP)
-    try:
-        _, err = processes[0].communicate(timeout=150)
-    finally:
-        processes[1].send_signal(signal.SIGCONT)
-        ended(processes[1:])
-    assert processes[0].returncode == Exit.STALLED, err
-    assert "process 1 (" in err
-    assert "has shown no sign of life for 60 s" in err

@@ -13,7 +13,6 @@ import pytest
 
 from tests.multiprocess.processes import RUN, free_address, start
 from tests.support.roots import root_with
-from trm_data.command import Exit
 from trm_data.storage.root import Layout
 from trm_train.checkpoint.manager import saved_steps
 from trm_train.runs.record import list_runs
@@ -107,19 +106,4 @@ def test_while_it_compiles(
     assert alone.end(AT_ONCE_S) == code
     assert "Traceback" not in alone.text
     assert alone.lines[-1].endswith("partial files do not count; the same command resumes\n")
-    check_nothing_is_half_written(layout)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("asked", [0, 1])
-def test_while_two_processes_compile(
-    begin: Callable[[int], tuple[Layout, list[SignalReceiver]]], asked: int
-) -> None:
-    layout, both = begin(2)
-    both[asked].process.send_signal(signal.SIGTERM)
-    for one in both:
-        assert one.end(AT_ONCE_S) == Exit.TERMINATED, one.text
-        assert "Traceback" not in one.text
-    assert f"process {asked} (" in both[1 - asked].text
-    assert "failed: SIGTERM" in both[1 - asked].text
     check_nothing_is_half_written(layout)

@@ -54,8 +54,8 @@ def test_two_processes_learn_what_one_learns(small_layout: Layout, tmp_path: Pat
     run = only_run(together)
     assert run.name == only_run(alone).name
     assert saved_steps(run) == [3, 6]
-    assert "2 of 2 hosts joined" in first.stderr
-    assert "2 of 2 hosts joined" in second.stderr
+    assert "2 of 2 processes joined" in first.stderr
+    assert "2 of 2 processes joined" in second.stderr
     assert "Traceback" not in first.stderr + second.stderr
     assert "finished, 6 steps" in first.stdout
     assert second.stdout == ""

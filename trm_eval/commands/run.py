@@ -132,7 +132,7 @@ class Run:
         request = self._request(steps)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         hosts = self.processes.join("trm-eval", self._one_process())
-        with signals_end("trm-eval", leave=hosts.leave), hosts.failing_together():
+        with signals_end("trm-eval"), hosts.ending_alone():
             code = self._evaluate(request, steps, hosts)
             return int(hosts.barrier("the end", str(int(code)), limit_s=REPORTED_S)[0])
 

@@ -20,7 +20,7 @@ from trm_eval.tables.schema import TABLES
 from trm_eval.tables.writer import adding, drop_replaced, named_before, replace_table, table_folder
 from trm_eval.traces import write_traces
 from trm_eval.votes import write_votes
-from trm_train.hosts.coordination import Hosts, name_lost_processes
+from trm_train.hosts.coordination import Hosts, explaining_lost_processes
 from trm_train.metrics.table import read_metrics
 from trm_train.runs.record import RunRecord, differences_of, read_record
 
@@ -73,7 +73,7 @@ def evaluate_run(
     """
     hosts, progress = hosts or Hosts(), progress or NoProgress()
     record = read_record(run)
-    with adding(layout, record.experiment, record.run), name_lost_processes(hosts, run.name, WAY_ON):
+    with adding(layout, record.experiment, record.run), explaining_lost_processes(hosts, run.name, WAY_ON):
         result = _write(layout, run, prepare(layout, run, request, progress, hosts), progress)
     hosts.barrier("the end of an evaluation", limit_s=WRITTEN_S)
     return result
@@ -81,7 +81,7 @@ def evaluate_run(
 
 def assist(layout: Layout, run: Folder, request: EvalRequest, hosts: Hosts) -> None:
     """Answer this process's part of the rows of `evaluate_run`, which process 0 calls; only process 0 writes."""
-    with name_lost_processes(hosts, run.name, WAY_ON):
+    with explaining_lost_processes(hosts, run.name, WAY_ON):
         ours = prepare(layout, run, request, NoProgress(), hosts)
         for _ in ours.rollout.answer(ours.rows):
             pass

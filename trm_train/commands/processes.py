@@ -45,7 +45,7 @@ class ProcessOptions:
 
         place = place_of(self.coordinator, self.num_processes, self.process_id)
         if place is None and not self.distributed:
-            return Hosts(say=say, own_process=True)
+            return Hosts(say=say)
         if refused is not None:
             raise ConfigError(refused)
         if self.join_s <= 0:

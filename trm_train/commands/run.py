@@ -140,7 +140,7 @@ def run_experiment(name: str, overrides: list[str]) -> int:
     if options.build:
         for dataset in options.config.data.names:
             build_missing(dataset, layout, options.root, sources=sources, quiet=options.json)
-    with signals_end("trm-train", leave=hosts.leave) as heard, hosts.failing_together():
+    with signals_end("trm-train") as heard, hosts.ending_alone():
         return _train(item, options, layout, hosts, heard)
 
 

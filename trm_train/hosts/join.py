@@ -10,18 +10,42 @@ from typing import Any
 import jax
 
 from trm_train.errors import HostError
-from trm_train.hosts.coordination import Hosts
-from trm_train.hosts.roll_call import Address, Say, gather, parse_address, report, wait_for_service
+from trm_train.hosts.coordination import Hosts, Say
 
 ENVIRONMENT = {
     "coordinator": "JAX_COORDINATOR_ADDRESS",
     "num_processes": "JAX_NUM_PROCESSES",
     "process_id": "JAX_PROCESS_ID",
 }
-DEAD_S = 100
-"""Heartbeat timeout after which jax ends a process (s)."""
-FAREWELL_S = 60
-"""Timeout of the shutdown barrier (s)."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Network address of the coordinator."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def bind(self) -> str | None:
+        """Address that process 0 binds to: loopback only if the coordinator's name is a loopback name, else None."""
+        loopback = self.host in ("localhost", "::1") or self.host.startswith("127.")
+        return str(self) if loopback else None
+
+
+def parse_address(text: str) -> Address:
+    """Parse `HOST:PORT`; an IPv6 host is in brackets."""
+    host, _, port = text.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        host = ""
+    if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) < 2**16:
+        raise HostError(f"--coordinator {text}: expected HOST:PORT, such as 10.0.0.1:8476 or [fd00::1]:8476")
+    return Address(host, int(port))
 
 
 @dataclass(frozen=True)
@@ -60,21 +84,19 @@ def place_of(coordinator: str | None, num_processes: int | None, process_id: int
 def join(place: Place | None, limit_s: float, say: Say) -> Hosts:
     """Join the other processes; return when all have joined. Call it before jax uses any device.
 
+    jax aborts the process if the others do not join in time.
+
     Args:
         place: From `place_of`; None lets jax detect it, on a TPU pod or under Slurm.
         limit_s: Timeout for the others (s).
-        say: Shows a message on who has joined.
+        say: Shows a message to the user.
     """
-    if place is not None and place.index == 0:
-        gather(place.coordinator, place.count, limit_s, say)
-    elif place is not None:
-        report(place.coordinator, place.index, place.count, limit_s, say)
-        wait_for_service(place.coordinator, limit_s, say)
+    if place is not None:
+        say(f"process {place.index} of {place.count} joins at {place.coordinator}, within {limit_s:g} s")
     _start_jax(place, limit_s)
     hosts = Hosts(jax.process_index(), jax.process_count(), _store(), say)
     hosts.names = hosts.barrier("start", f"{socket.gethostname()}, pid {os.getpid()}")
-    if place is None:
-        say(f"{hosts.count} of {hosts.count} hosts joined")
+    say(f"{hosts.count} of {hosts.count} processes joined")
     check_devices(jax.default_backend(), jax.local_device_count(), hosts.count)
     return hosts
 
@@ -105,23 +127,18 @@ def _start_jax(place: Place | None, limit_s: float) -> None:
     jax.config.update(
         "jax_enable_preemption_service", False
     )  # it would swallow SIGTERM; runs handle preemption themselves
-    limits: Any = {
-        "initialization_timeout": max(int(limit_s), 1),
-        "heartbeat_timeout_seconds": DEAD_S,
-        "shutdown_timeout_seconds": FAREWELL_S,
-    }
+    timeout = max(int(limit_s), 1)
     try:
         if place is None:
-            jax.distributed.initialize(**limits)
+            jax.distributed.initialize(initialization_timeout=timeout)
             return
-        bind = place.coordinator.bind
         jax.distributed.initialize(
             str(place.coordinator),
             place.count,
             place.index,
             cluster_detection_method="deactivate",
-            coordinator_bind_address=str(Address(bind, place.coordinator.port)) if bind else None,
-            **limits,
+            coordinator_bind_address=place.coordinator.bind,
+            initialization_timeout=timeout,
         )
     except ValueError as error:
         raise HostError(

@@ -45,7 +45,7 @@ def explained(run: Started, error: Exception) -> Exception:
         error = OutOfMemoryError(_out_of_memory(error))
     elif run.hosts.count > 1 and isinstance(error, jax.errors.JaxRuntimeError):
         hint = "the same commands resume from the last checkpoint"
-        error = lost(run.hosts, error, run.record.run, hint)
+        error = lost(error, run.record.run, hint)
     with suppress(DataError, OSError):
         run.observer.flush("failed", str(error))
     return error

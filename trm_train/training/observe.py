@@ -159,10 +159,6 @@ class Observer:
                 self._report = None
         self._prepare(state, reason)()
 
-    def last_words(self, text: str) -> None:
-        """Report that another process of the run has failed; this process is about to end."""
-        self._prepare("failed", text)()
-
     def end(self, state: State) -> None:
         """Report how the run ended."""
         self._note(f"{state} at step {self._step:,}")

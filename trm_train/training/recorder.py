@@ -141,11 +141,6 @@ class Recorder(Observer):
         self._tracker.log(step, {f"validation/{name}": value for name, value in shown.items()})
 
     @override
-    def last_words(self, text: str) -> None:
-        self._tracker.alert("ended", text)
-        super().last_words(text)
-
-    @override
     def end(self, state: State) -> None:
         """Report how the run ended, unless `status.json` already says so."""
         there = read_status(self._folder)

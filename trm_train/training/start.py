@@ -199,12 +199,11 @@ def _compare_threads(observer: Observer, record: RunRecord, now: RunRecord) -> N
 
 
 def _watch(stack: ExitStack, observer: Observer, keep: Keep, hosts: Hosts) -> None:
-    """Register the observer to be closed, and to report the failure of another process.
+    """Register the observer to be closed.
 
     All processes receive the validations known to process 0. `keep` shares their dictionary and so sees later ones.
     """
     stack.callback(observer.close)
-    hosts.last_words = observer.last_words
     known: dict[str, float | None] = json.loads(hosts.barrier("validations", json.dumps(observer.scores))[0])
     observer.scores.update({int(step): score for step, score in known.items()})
     keep.scores = observer.scores

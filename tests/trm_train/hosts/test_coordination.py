@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -36,8 +35,7 @@ def test_one_process_alone_waits_for_nobody() -> None:
     assert alone.is_coordinator
     assert alone.barrier("anywhere", "x") == ["x"]
     alone.prove_equal("anything", {"a": 1})
-    assert alone.silent() == []
-    with pytest.raises(ConfigError), alone.failing_together():
+    with pytest.raises(ConfigError), alone.ending_alone():
         raise ConfigError("as ever")
 
 
@@ -83,46 +81,6 @@ def test_a_barrier_waits_longer_where_a_bucket_is_waited_for_longer(
         Hosts(0, 2, Store()).barrier("a place", limit_s=0.0)
 
 
-def test_a_service_that_answers_again_is_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sign of life that was not taken is no reason to give no more of them."""
-    monkeypatch.setattr(coordination, "BEAT_S", 0.01)
-    taken = threading.Event()
-
-    class Faulty(Store):
-        calls = 0
-
-        def key_value_set(self, key: str, value: str, allow_overwrite: bool = False) -> None:
-            self.calls += 1
-            if 2 <= self.calls <= 5:
-                raise RuntimeError("UNAVAILABLE")
-            if self.calls > 8:
-                taken.set()
-            super().key_value_set(key, value, allow_overwrite)
-
-    with Hosts(0, 2, Faulty()).failing_together():
-        assert taken.wait(10.0)
-
-
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (HostError("in its own words"), "in its own words"),
-        (SystemExit(Exit.TERMINATED), "SIGTERM"),
-        (KeyboardInterrupt(), "Ctrl-C"),
-        (SystemExit(Exit.ERROR), "2"),
-        (ValueError(), "ValueError"),
-    ],
-)
-def test_what_the_others_are_told_of_a_failure(
-    error: BaseException, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(atexit, "register", lambda *_: None)
-    monkeypatch.setattr(threading.Timer, "start", lambda _: None)
-    store = Store()
-    Hosts(1, 2, store).fail(error)
-    assert json.loads(store.values["trm/failed/1"]) == {"code": exit_code_of(error), "text": said}
-
-
 @pytest.mark.parametrize(
     ("error", "code"),
     [
@@ -138,5 +96,20 @@ def test_what_the_others_are_told_of_a_failure(
         (ValueError("a bug"), 1),
     ],
 )
-def test_a_process_that_fails_ends_the_others_with_its_own_code(error: BaseException, code: int) -> None:
+def test_the_exit_code_of_an_error(error: BaseException, code: int) -> None:
     assert exit_code_of(error) == code
+
+
+def test_a_process_that_fails_leaves_before_the_shutdown_barrier(monkeypatch: pytest.MonkeyPatch) -> None:
+    registered: list[tuple[object, ...]] = []
+    started: list[threading.Timer] = []
+    monkeypatch.setattr(atexit, "register", lambda *given: registered.append(given))
+    monkeypatch.setattr(threading.Timer, "start", lambda timer: started.append(timer))
+    host = Hosts(1, 2, Store())
+    for _ in range(2):  # of the training loop, and of the command
+        with pytest.raises(HostError), host.ending_alone():
+            raise HostError("x", Exit.STALLED)
+    assert [given[1:] for given in registered] == [(Exit.STALLED,)]
+    assert [(timer.interval, timer.args) for timer in started] == [
+        (coordination.CLOSING_S, ("x", Exit.STALLED))
+    ]

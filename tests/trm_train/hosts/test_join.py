@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trm_train.errors import HostError
-from trm_train.hosts.join import Place, check_devices, place_of
-from trm_train.hosts.roll_call import Address
+from trm_train.hosts.join import Address, Place, check_devices, parse_address, place_of
 
 HERE = Address("a", 1)
 
@@ -47,3 +46,18 @@ def test_several_cpu_devices_a_process_are_refused() -> None:
     check_devices("cpu", 1, 3)
     check_devices("cpu", 8, 1)
     check_devices("tpu", 4, 8)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "host", "host:", ":80", "host:0", "host:65536", "host:8a", "fd00::1:80"]
+)
+def test_a_malformed_address_is_refused(text: str) -> None:
+    with pytest.raises(HostError, match="expected HOST:PORT"):
+        parse_address(text)
+
+
+def test_addresses() -> None:
+    assert parse_address("10.0.0.1:8476") == Address("10.0.0.1", 8476)
+    assert str(parse_address("[fd00::1]:8476")) == "[fd00::1]:8476"
+    assert parse_address("localhost:1").bind == "localhost:1"
+    assert parse_address("host-0:1").bind is None

@@ -46,7 +46,7 @@ def test_its_tasks_train_one_run(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) 
     words = shlex.join([*RUN[1:], "--total-steps", "4"])
     changed = {"exp01c --root /shared/trm": f"{words} --root {cloud.root}"}
     code, log = submit(cloud, program, monkeypatch, **changed)
-    assert (code, "2 of 2 hosts joined" in log) == (0, True), log
+    assert (code, "2 of 2 processes joined" in log) == (0, True), log
     (run,) = find_runs(resolve_root(str(cloud.root)), ["quickstart"])
     status = read_status(run)
     assert status is not None
