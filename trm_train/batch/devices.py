@@ -1,30 +1,27 @@
-"""Divides the accelerators or CPU cores of a machine among parallel runs."""
+"""Divides the GPUs or CPU cores of a machine among parallel runs."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import subprocess
-from pathlib import Path
 
 from trm_train.errors import ConfigError
 from trm_train.targets.catalog import USABLE_ON_GPUS
-
-TPU_DEVICES = Path("/dev")
 
 
 def shares(jobs: int) -> list[dict[str, str]]:
     """Return the environment variables of each of several parallel runs.
 
-    With accelerators, the runs see disjoint sets of them. Runs that outnumber the GPUs share them: each run gets an
-    equal part of the memory of one GPU. Without accelerators, runs get disjoint sets of cores, in `TRM_CORES`.
+    The runs see disjoint sets of GPUs. Runs that outnumber the GPUs share them: each run gets an equal part of the
+    memory of one GPU. Without GPUs, runs get disjoint sets of cores, in `TRM_CORES`.
 
     Raises:
-        ConfigError: More runs than TPU chips or cores.
+        ConfigError: More runs than cores.
     """
     if jobs == 1:
         return [{}]
-    gpus, chips = _gpus(), _tpu_chips()
+    gpus = _gpus()
     if gpus and jobs > len(gpus):
         memory = f"{USABLE_ON_GPUS / -(-jobs // len(gpus)):.3f}"
         return [
@@ -33,23 +30,8 @@ def shares(jobs: int) -> list[dict[str, str]]:
         ]
     if gpus:
         return [{"CUDA_VISIBLE_DEVICES": ",".join(part)} for part in _divided(gpus, jobs, "GPUs")]
-    if chips:
-        return [
-            {
-                "TPU_VISIBLE_CHIPS": ",".join(part),
-                "TPU_CHIPS_PER_PROCESS_BOUNDS": f"1,{len(part)},1",
-                "TPU_PROCESS_BOUNDS": "1,1,1",
-            }
-            for part in _divided(chips, jobs, "TPU chips")
-        ]
     cores = [str(core) for core in sorted(os.sched_getaffinity(0))]
     return [{"TRM_CORES": ",".join(part)} for part in _divided(cores, jobs, "cores")]
-
-
-def accelerators() -> tuple[str, int]:
-    """Return the kind and number of accelerators of this machine, even if jax is not installed for them."""
-    gpus = _gpus()
-    return ("GPUs", len(gpus)) if gpus else ("TPU chips", len(_tpu_chips()))
 
 
 def take_share() -> None:
@@ -81,11 +63,3 @@ def _gpus() -> list[str]:
     except (OSError, subprocess.TimeoutExpired):
         return []
     return [str(i) for i, line in enumerate(done.stdout.splitlines()) if line.startswith("GPU ")]
-
-
-def _tpu_chips() -> list[str]:
-    """Return the numbers of this host's TPU chips."""
-    visible = os.environ.get("TPU_VISIBLE_CHIPS")
-    if visible is not None:
-        return [part for part in visible.split(",") if part]
-    return [str(i) for i, _ in enumerate(sorted(TPU_DEVICES.glob("accel[0-9]*")))]

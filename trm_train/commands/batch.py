@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import sys
-import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -13,15 +11,10 @@ from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from typing_extensions import override
 from tyro.conf import Positional, arg
 
 from trm_data.command import WIDE_SHOWS, Exit, Json, Root, Wide, emit
-from trm_data.errors import not_written
-from trm_data.storage.lease import locked
-from trm_data.storage.local import LocalStore
-from trm_data.storage.root import Layout, resolve_root
-from trm_data.storage.store import Folder
+from trm_data.storage.root import resolve_root
 from trm_train.commands.common import (
     DataOption,
     ScaleOption,
@@ -35,15 +28,14 @@ from trm_train.commands.common import (
 )
 from trm_train.config.overrides import take_option
 from trm_train.config.run import RunConfig
-from trm_train.errors import ConfigError, TrainError
+from trm_train.errors import ConfigError
 from trm_train.experiments.dataset import build_missing
 from trm_train.experiments.registry import select_experiments
 from trm_train.experiments.setting import parse_setting
 from trm_train.experiments.sources import parse_source_of
 
 if TYPE_CHECKING:
-    from trm_train.batch.flow import BatchOptions, Job
-    from trm_train.batch.plan import PlannedRun
+    from trm_train.batch.flow import Job
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +43,8 @@ class Batch:
     """Train and evaluate many experiments.
 
     Each run is a process with its own log; `trm-eval run` evaluates its last checkpoint. On Ctrl-C the runs save a
-    checkpoint; the same command resumes. Options of the configuration (--optim.lr 1e-3) apply to every run. A summary
-    of all runs is written beside the logs, as JSON and Parquet.
+    checkpoint; the same command resumes and skips finished runs. Options of the configuration (--optim.lr 1e-3) apply
+    to every run. `trm-train status --watch` shows the progress.
 
     For example:
 
@@ -70,7 +62,7 @@ class Batch:
     seeds: Annotated[str, arg(metavar="SEED,...")] = "0"
     """Seeds of every experiment."""
     jobs: int = 1
-    """Parallel runs, each on its own accelerators, on its part of a GPU's memory or, without any, on its own cores."""
+    """Parallel runs, each on its own GPUs, on its part of a GPU's memory or, without any, on its own cores."""
     continue_on_failure: bool = False
     """Start further runs after a failure; the exit code is still 1."""
     dry_run: bool = False
@@ -81,7 +73,7 @@ class Batch:
     limit: int = 0
     """Maximum rows of every evaluation (0: all)."""
     log_dir: Annotated[str | None, arg(metavar="DIR", help_behavior_hint="")] = None
-    """Folder of logs and summary (default: batches/ under the root if that is local, else here)."""
+    """Folder of logs (default: logs/ under the root if that is local, else here)."""
     tracking: Literal["wandb", "none"] = "none"
     """Log metrics to wandb."""
     wide: Wide = False
@@ -89,13 +81,13 @@ class Batch:
     json: Json = False
 
     def run(self, overrides: Sequence[str]) -> int:
-        """Plan, build datasets, run, and summarize; return the exit code.
+        """Plan, build datasets, run, and print a summary; return the exit code.
 
         Args:
             overrides: Options of the configuration, for every run.
         """
         from trm_train.batch.devices import shares
-        from trm_train.batch.flow import BatchOptions, make_jobs, receive_signals
+        from trm_train.batch.flow import BatchOptions, make_jobs, run_jobs
         from trm_train.batch.plan import missing_datasets, plan_batch
 
         self._check()
@@ -111,13 +103,17 @@ class Batch:
         jobs = make_jobs(runs, layout, self.limit)
         missing = missing_datasets([job.planned for job in jobs if job.state != "done"], layout)
         if self.dry_run:
-            _print_plan(jobs, missing, as_json=self.json, wide=self.wide)
+            facts = [_facts(job, missing) for job in jobs]
+            emit(facts, partial(_print_plan, facts, missing, wide=self.wide), as_json=self.json)
             return Exit.DONE
         if missing and self.no_build:
             commands = "\n".join(f"  trm-data build {name}" for name in missing)
             raise ConfigError(f"datasets are missing, and --no-build is set. Build them:\n{commands}")
-        logs = self._logs(runs, layout)
-        how = BatchOptions(
+        for name in missing:
+            build_missing(name, layout, self.root, sources=sources, quiet=self.json)
+        logs = Path(layout.machine) / "logs" if self.log_dir is None else Path(self.log_dir).expanduser()
+        logs.mkdir(parents=True, exist_ok=True)
+        options = BatchOptions(
             layout=layout,
             overrides=[*overrides, *(["--source", self.source] if self.source else [])],
             shares=each,
@@ -125,19 +121,14 @@ class Batch:
             tracking=self.tracking,
             limit=self.limit,
             go_on=self.continue_on_failure,
+            say=lambda text: None if self.json else print(text, file=sys.stderr, flush=True),
         )
-        here = Folder(LocalStore(logs.parent), logs.name)
-        with locked(
-            here, f"{logs}: another batch writes its logs there; wait for it, or choose another --log-dir"
-        ):
-            for name in missing:
-                build_missing(name, layout, self.root, sources=sources, quiet=self.json)
-            with (
-                receive_signals() as asked
-            ):  # includes the summary, so that it is printed even after a second signal
-                self._train(jobs, how, asked)
-        if asked:
-            return 128 + asked[0]
+        try:
+            run_jobs(jobs, options)
+        finally:
+            rows = [_facts(job, ()) for job in jobs]
+            emit(rows, partial(_print_summary, rows, wide=self.wide), as_json=self.json)
+            sys.stdout.flush()
         return Exit.DONE if all(job.state == "done" for job in jobs) else Exit.FOUND
 
     def _check(self) -> None:
@@ -147,40 +138,6 @@ class Batch:
             raise ConfigError(f"--jobs {self.jobs}: expected at least 1")
         if self.limit < 0:
             raise ConfigError(f"--limit {self.limit}: at least 0, which is all")
-
-    def _train(self, jobs: list[Job], how: BatchOptions, asked: Sequence[int]) -> None:
-        """Train and evaluate in parallel; then write and print the summary, also if the batch was interrupted."""
-        from trm_train.batch.flow import run_jobs
-        from trm_train.batch.summary import summary_row, write_summary
-
-        unwritten: OSError | None = None
-        try:
-            with _screen(quiet=self.json) as screen:
-                run_jobs(jobs, how, screen, asked)
-        finally:
-            rows = [summary_row(job) for job in jobs]
-            try:
-                write_summary(rows, how.logs)
-            except OSError as error:
-                unwritten = error
-        emit(rows, partial(_print_summary, jobs, rows, wide=self.wide), as_json=self.json)
-        sys.stdout.flush()
-        if unwritten is not None:
-            raise TrainError(
-                not_written(f"{how.logs}: the summary", unwritten, "give the same command again")
-            )
-        if not self.json:
-            print(f"summary: {how.logs / 'summary.json'}", flush=True)
-
-    def _logs(self, runs: Sequence[PlannedRun], layout: Layout) -> Path:
-        """Return the folder of logs and summary, which is the same for the same runs."""
-        if self.log_dir is not None:
-            folder = Path(self.log_dir).expanduser()
-        else:
-            names = "\n".join(run.run for run in runs)
-            folder = Path(layout.machine) / "batches" / hashlib.sha256(names.encode()).hexdigest()[:8]
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder
 
 
 def refuse_other_dataset_options_of_batch(command: str, arguments: Sequence[str]) -> None:
@@ -206,58 +163,56 @@ def change_of(overrides: Sequence[str]) -> Callable[[RunConfig], RunConfig]:
     return lambda config: parse_config(config, list(overrides)) if overrides else config
 
 
-def _print_plan(jobs: Sequence[Job], missing: Sequence[str], *, as_json: bool, wide: bool) -> None:
-    from trm_train.batch.flow import is_trained
+def _facts(job: Job, missing: Sequence[str]) -> dict[str, Any]:
+    """Return what is planned, and what is known of a run so far."""
     from trm_train.cost import MACHINES
 
-    facts: list[dict[str, Any]] = []
-    for job in jobs:
-        run = job.planned
-        setting = run.experiment.setting()
-        facts.append(
-            {
-                "run": run.run,
-                "names": list(run.names),
-                "scale": setting.scale,
-                "data": setting.data,
-                "varies": run.experiment.says(run.config),
-                "steps": run.config.total_steps,
-                "global_batch_size": run.config.data.global_batch_size,
-                "dataset": run.dataset,
-                "dataset_ready": not set(run.datasets) & set(missing),
-                "state": "trained" if job.state == "waiting" and is_trained(job) else job.state,
-                "training_flops": None if run.cost is None else run.cost.training_flops,
-                "testing_flops": run.testing_flops,
-                "hours": {} if run.cost is None else {each.name: run.cost.hours(each) for each in MACHINES},
-                "testing_hours": {}
-                if run.testing_flops is None
-                else {each.name: each.hours(run.testing_flops) for each in MACHINES},
-            }
-        )
-    emit(facts, partial(_print_facts, facts, jobs, missing, wide=wide), as_json=as_json)
+    run, status, test = job.planned, job.status, job.test
+    setting, cost, testing = run.experiment.setting(), run.cost, run.testing_flops
+    facts: dict[str, Any] = {
+        "run": run.run,
+        "experiment": run.experiment.name,
+        "names": list(run.names),
+        "scale": setting.scale,
+        "data": setting.data,
+        "seed": run.config.seed,
+        "varies": run.experiment.says(run.config),
+        "dataset": run.dataset,
+        "dataset_ready": not set(run.datasets) & set(missing),
+        "state": "trained" if job.state == "waiting" and job.is_trained else job.state,
+        "reason": job.reason,
+        "step": 0 if status is None else status.step,
+        "total_steps": run.config.total_steps,
+        "global_batch_size": run.config.data.global_batch_size,
+        "train_seconds": None if status is None else status.seconds,
+        "training_flops": None if cost is None else cost.training_flops,
+        "testing_flops": testing,
+        "hours": {} if cost is None else {each.name: cost.hours(each) for each in MACHINES},
+        "testing_hours": {} if testing is None else {each.name: each.hours(testing) for each in MACHINES},
+    }
+    if test is not None and test["count"]:
+        facts |= {name: test[name] for name in ("evaluation", "count", "exact_count")}
+        facts["exact_accuracy"] = test["exact_count"] / test["count"]
+    return facts
 
 
-def _print_facts(
-    facts: Sequence[dict[str, Any]], jobs: Sequence[Job], missing: Sequence[str], *, wide: bool
-) -> None:
+def _print_plan(facts: Sequence[dict[str, Any]], missing: Sequence[str], *, wide: bool) -> None:
     from trm_data.show.render import print_table
     from trm_train.cost import MACHINES
 
+    columns = ["run", "asked as", "varies", "state", "steps x slots", "FLOP", "dataset"]
     rows = [
         (
             fact["run"],
+            ", ".join(fact["names"]),
             fact["varies"],
             fact["state"],
-            f"{fact['steps']:,} x {fact['global_batch_size']:,}",
+            f"{fact['total_steps']:,} x {fact['global_batch_size']:,}",
             f"{fact['training_flops']:.1e}" if fact["training_flops"] else "-",
             fact["dataset"] + ("" if fact["dataset_ready"] else " (to build)"),
         )
         for fact in facts
     ]
-    columns = ["run", "varies", "state", "steps x slots", "FLOP", "dataset"]
-    if any(fact["names"] != [job.planned.experiment.name] for fact, job in zip(facts, jobs, strict=True)):
-        columns.insert(1, "asked as")
-        rows = [(row[0], ", ".join(fact["names"]), *row[1:]) for row, fact in zip(rows, facts, strict=True)]
     print_table(columns, rows, wide=wide, hint=WIDE_SHOWS)
     left = [fact for fact in facts if fact["state"] == "waiting"]
     asked = sum(len(fact["names"]) for fact in facts)
@@ -273,118 +228,25 @@ def _print_facts(
     print("docs/experiments/README.md has the assumptions")
 
 
-def _print_summary(jobs: Sequence[Job], rows: Sequence[dict[str, Any]], *, wide: bool) -> None:
+def _print_summary(rows: Sequence[dict[str, Any]], *, wide: bool) -> None:
     from trm_data.show.render import print_table
 
-    print_table(
-        ["run", "varies", "state", "exact", "95%", "of", "steps", "train"],
-        [
-            (
-                row["run"],
-                row["varies"],
-                row["state"],
-                percent(row["exact_accuracy"]),
-                "-"
-                if row["exact_low"] is None
-                else f"{percent(row['exact_low'])} to {percent(row['exact_high'])}",
-                row["count"] or 0,
-                row["step"] or 0,
-                duration(row["train_seconds"]),
-            )
-            for row in rows
-        ],
-        wide=wide,
-        hint=WIDE_SHOWS,
-    )
-    counted = {
-        state: sum(job.state == state for job in jobs)
-        for state in ("done", "failed", "interrupted", "waiting")
-    }
-    print(", ".join(f"{count} {state}" for state, count in counted.items() if count))
-    for job in jobs:
-        if job.state == "failed":
-            print(f"{job.planned.run}: {job.reason} (log: {job.log})")
-
-
-class _Lines:
-    """Progress as one line for each event, for output without a terminal."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._quiet = quiet
-
-    def __enter__(self) -> _Lines:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def note(self, text: str) -> None:
-        """Print a line."""
-        if not self._quiet:
-            print(text, file=sys.stderr, flush=True)
-
-    def show(self, jobs: Sequence[Job]) -> None:
-        """Do nothing: only events are printed."""
-
-
-class _Table(_Lines):
-    """Progress as a live table of active runs, below the lines of events."""
-
-    SHOW_S = 2.0
-
-    def __init__(self) -> None:
-        super().__init__(quiet=False)
-        from rich.console import Console
-        from rich.live import Live
-
-        self._console = Console(stderr=True)
-        self._live = Live(console=self._console, auto_refresh=False)
-        self._shown = 0.0
-
-    def __enter__(self) -> _Table:
-        self._live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._live.stop()
-
-    @override
-    def note(self, text: str) -> None:
-        self._console.print(text, markup=False, highlight=False)
-
-    @override
-    def show(self, jobs: Sequence[Job]) -> None:
-        from rich.table import Column, Table
-
-        if time.monotonic() - self._shown < self.SHOW_S:
-            return
-        self._shown = time.monotonic()
-        done = sum(job.state == "done" for job in jobs)
-        table = Table(
-            Column("run", no_wrap=True),
-            "state",
-            "step",
-            "left",
-            "validation",
-            title=f"{done} of {len(jobs)} done",
+    names = ("run", "varies", "state", "exact", "of", "steps", "train")
+    table = [
+        (
+            row["run"],
+            row["varies"],
+            row["state"],
+            percent(row.get("exact_accuracy")),
+            row.get("count", 0),
+            row["step"],
+            duration(row["train_seconds"]),
         )
-        for job in jobs:
-            if job.process is None:
-                continue
-            status = job.status
-            step, left, best = "-", None, None
-            if status is not None:
-                step, best = f"{status.step:,} of {status.total_steps:,}", status.exact_accuracy
-                if status.examples_per_s:
-                    slots = job.planned.config.data.global_batch_size
-                    left = (status.total_steps - status.step) * slots / status.examples_per_s
-            table.add_row(job.planned.run, job.state, step, duration(left), percent(best))
-        self._live.update(table, refresh=True)
-
-
-def _screen(*, quiet: bool) -> _Lines:
-    return (
-        _Table()
-        if not quiet and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-        else _Lines(quiet=quiet)
-    )
+        for row in rows
+    ]
+    print_table(names, table, wide=wide, hint=WIDE_SHOWS)
+    counts = Counter(row["state"] for row in rows)
+    print(", ".join(f"{count} {state}" for state, count in counts.items()))
+    for row in rows:
+        if row["reason"]:
+            print(f"{row['run']}: {row['reason']}")

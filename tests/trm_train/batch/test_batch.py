@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import signal
@@ -10,26 +9,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator
-from contextlib import ExitStack, contextmanager
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 import trm_eval
 from tests.conftest import run_here
-from trm_data.command import Exit
-from trm_data.errors import OF_SPACE, not_written
-from trm_data.storage.lease import locked
-from trm_data.storage.local import LocalStore
 from trm_data.storage.root import resolve_root
-from trm_data.storage.store import Folder
 from trm_train.batch import flow
 from trm_train.batch.flow import BatchOptions, Job, run_jobs
 from trm_train.batch.plan import plan_batch
 from trm_train.cli import main
-from trm_train.commands.batch import change_of
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import select_experiments
 from trm_train.experiments.setting import SETTINGS, Setting
@@ -74,18 +67,17 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_runs_are_trained_tested_and_summed_up(root: Path) -> None:
-    rows = json.loads((root / "l" / "summary.json").read_text())
+    done = batch(root, "exp09a", "exp01f", *SMALL, "--model.l-cycles", "1", "--json")
+    rows = json.loads(done.stdout)
     assert [(row["experiment"], row["names"], row["state"]) for row in rows] == [
         ("exp01f", ["exp01f"], "done"),
         ("baseline", ["exp09a"], "done"),
     ]
     for row in rows:
         assert (row["step"], row["total_steps"], row["count"]) == (30, 30, 20)
-        assert row["exact_low"] <= row["exact_accuracy"] <= row["exact_high"]
+        assert row["exact_accuracy"] == row["exact_count"] / 20
         assert (root / "l" / f"{row['run']}.log").stat().st_size
         assert row["dataset"] == "sudoku-2x3-generated-500-aug-100"
-    assert pq.read_table(root / "l" / "summary.parquet").to_pylist() == rows
-    assert not list((root / "l").glob("*.out"))
 
 
 def test_what_is_done_is_skipped(root: Path) -> None:
@@ -181,37 +173,6 @@ def test_bad_input_is_said_at_once(
     assert not (tmp_path / "datasets").exists()
 
 
-SMALL_DISK = 'mount -t tmpfs -o size=8m tmpfs "$0" && cp -r "$0"/../root/datasets "$0" && exec "$@"'
-"""Runs a command in a mount namespace in which a folder is a small disk."""
-
-
-def test_a_full_disk_ends_a_batch_with_what_to_do(root: Path, tmp_path: Path) -> None:
-    (tmp_path / "root").symlink_to(root)
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    apart = ["unshare", "-m", "sh", "-c", SMALL_DISK, str(disk)]
-    if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
-        pytest.skip("needs the right to mount a small disk (unshare -m)")
-    command = [BIN / "trm-train", "batch", "exp09a", "exp01f", "--scale", "tiny", "--root", str(disk), *SMALL]
-    command += ["--total-steps", "2000", "--execution.checkpoint-every", "5", "--continue-on-failure"]
-    command += ["--log-dir", str(tmp_path / "logs")]
-    ended = subprocess.run([*apart, *command], capture_output=True, text=True, timeout=300, check=False)
-    assert ended.returncode == Exit.FOUND, ended.stderr
-    assert "Traceback" not in ended.stderr
-    assert "no further run is started. Free some space; the same command resumes" in ended.stderr
-    rows = json.loads((tmp_path / "logs" / "summary.json").read_text())
-    assert [row["state"] for row in rows] == ["failed", "waiting"]
-    assert "no space left" in rows[0]["reason"]
-
-
-@pytest.mark.parametrize("number", OF_SPACE)
-def test_a_full_disk_is_known_by_its_words(number: int, tmp_path: Path) -> None:
-    said = not_written(tmp_path, OSError(number, os.strerror(number)), "start the run again")
-    (run,) = plan_batch(select_experiments(["exp01a"], TINY), [0], resolve_root(tmp_path))
-    assert flow.is_full(Job(run, state="failed", reason=said))
-    assert not flow.is_full(Job(run, state="failed", reason="loss is not finite"))
-
-
 @contextmanager
 def long_batch(root: Path) -> Generator[subprocess.Popen[str]]:
     """A batch with one long run that is training."""
@@ -247,18 +208,6 @@ def interrupted(root: Path, number: signal.Signals, times: int) -> tuple[int, li
     return process.returncode, json.loads(out), err
 
 
-def test_a_batch_that_is_killed_has_its_run_save_and_end(root: Path) -> None:
-    with long_batch(root) as process:
-        process.kill()
-        process.communicate(timeout=600)
-    deadline = time.monotonic() + 60
-    while (status := status_of_long(root))["state"] != "stopped" and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert status["state"] == "stopped"
-    (folder,) = root.glob("runs/exp01/exp01a/*/checkpoints/resume")
-    assert (folder / str(status["step"])).is_dir()
-
-
 def test_ctrl_c_has_the_run_save_and_the_batch_end(root: Path) -> None:
     code, rows, _ = interrupted(root, signal.SIGINT, 1)
     assert code == 130
@@ -278,12 +227,6 @@ def test_ctrl_c_twice_kills(root: Path) -> None:
         ["pgrep", "-f", str(root)], capture_output=True, text=True, check=False
     ).stdout.split()
     assert [pid for pid in running if int(pid) != os.getpid()] == []
-
-
-def test_ctrl_c_again_and_again_leaves_the_summary(root: Path) -> None:
-    _, rows, _ = interrupted(root, signal.SIGINT, 60)
-    assert [row["state"] for row in rows] == ["interrupted", "waiting"]
-    assert json.loads((root / "i" / "summary.json").read_text())
 
 
 @pytest.mark.slow
@@ -310,119 +253,63 @@ def test_one_of_each_mechanism(root: Path) -> None:
 TINY_RUN = (*SMALL, "--model.l-cycles", "1")
 
 
-def planned_job(root: Path, tmp_path: Path, **changes) -> tuple[Job, BatchOptions, list[str]]:
-    """Return a job whose process the test replaces, so that it can end in any way."""
+def planned_job(root: Path, logs: Path) -> tuple[Job, BatchOptions, list[str]]:
+    """Return a job, and options of a batch whose programs the test replaces; they keep their messages."""
     layout = resolve_root(root)
     (run,) = plan_batch(select_experiments(["exp01f"], TINY), [7], layout)
-    said: list[str] = []
-    how = BatchOptions(
-        layout=layout, overrides=(), shares=[{}], logs=tmp_path, tracking="none", limit=20, go_on=True
+    messages: list[str] = []
+    options = BatchOptions(
+        layout=layout,
+        overrides=(),
+        shares=[{}],
+        logs=logs,
+        tracking="none",
+        limit=20,
+        go_on=True,
+        say=messages.append,
     )
-    return Job(run), dataclasses.replace(how, **changes), said
-
-
-class Notes:
-    """Screen that keeps its messages."""
-
-    def __init__(self) -> None:
-        self.said: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.said.append(text)
-
-    def show(self, jobs: object) -> None:
-        pass
+    return Job(run), options, messages
 
 
 @pytest.mark.parametrize(
     ("program", "reason"),
     [
-        ("import os; os.kill(os.getpid(), 9)", "killed by signal 9 (out of memory?)"),
-        ("import sys; sys.exit('trm-train: the loss is nan')", "trm-train: the loss is nan"),
+        ("import os; os.kill(os.getpid(), 9)", "exit code -9: "),
         (
-            "import sys; print('trm-train: warning: idle', file=sys.stderr); raise ValueError('too big')",
-            "ValueError: too big",
+            "import sys; sys.exit('trm-train: the loss is nan')",
+            "exit code 1: trm-train: the loss is nan; see ",
         ),
-        ("import sys; sys.exit(2)", "exit code 2"),
-        ("print('done')", "its status does not say that it has finished"),
+        ("raise ValueError('too big')", "exit code 1: ValueError: too big; see "),
     ],
 )
-def test_why_a_run_failed_is_what_its_last_start_said(
+def test_why_a_run_failed_is_the_last_line_of_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, reason: str
 ) -> None:
-    job, how, _ = planned_job(tmp_path / "root", tmp_path)
-    (tmp_path / f"{job.planned.run}.log").write_text("trm-train: what an earlier start said\n")
+    job, options, messages = planned_job(tmp_path / "root", tmp_path)
     monkeypatch.setattr(flow, "TRAIN", program)
-    notes = Notes()
-    run_jobs([job], how, notes)
+    run_jobs([job], options)
     assert job.state == "failed"
     assert reason in job.reason
-    assert reason in notes.said[-1]
-    assert not list(tmp_path.glob("*.out"))
+    assert reason in messages[-1]
 
 
-def test_a_run_that_an_earlier_batch_has_not_left_yet_is_waited_for(root: Path, tmp_path: Path) -> None:
-    place = resolve_root(root)
-    options = [word for word in TINY_RUN if word not in ("--limit", "20")]
-    (run,) = plan_batch(select_experiments(["exp01f"], TINY), [7], place, change_of(options))
-    how = BatchOptions(
-        layout=place,
-        overrides=options,
-        shares=[{}],
-        logs=tmp_path,
-        tracking="none",
-        limit=20,
-        go_on=True,
-    )
-    held = ExitStack()
-
-    class Waits(Notes):
-        def note(self, text: str) -> None:
-            super().note(text)
-            if "waiting for a process of an earlier batch" in text:
-                held.close()
-
-    held.enter_context(locked(run.folder, "busy"))
-    (tmp_path / f"{run.run}.1.out").write_text("of a batch that was killed")
-    with held:
-        run_jobs([job := Job(run)], how, notes := Waits())
-    assert job.state == "done", notes.said
-    assert not list(tmp_path.glob("*.out"))
-
-
-def test_a_run_that_somebody_else_trains_is_a_failure(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(flow, "END_S", 0.0)
-    job, how, _ = planned_job(root, tmp_path)
-    with locked(job.planned.folder, "busy"):
-        run_jobs([job], how, Notes())
-    assert job.state == "failed"
-    assert "is being trained by another process; wait for it, or stop it" in job.reason
-
-
-def test_whatever_ends_a_batch_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Broken(Notes):
-        def show(self, jobs: object) -> None:
-            raise BrokenPipeError
-
-    job, how, _ = planned_job(tmp_path / "root", tmp_path)
+def test_whatever_ends_a_batch_ends_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job, options, _ = planned_job(tmp_path / "root", tmp_path)
+    other, *_ = planned_job(tmp_path / "root", tmp_path)
     monkeypatch.setattr(flow, "TRAIN", "import time; time.sleep(600)")
-    with pytest.raises(BrokenPipeError):
-        run_jobs([job], how, Broken())
-    assert job.process is not None
-    assert job.process.wait(10) is not None
+    ended = [KeyboardInterrupt()]
 
+    def interrupted_once(futures: list[Future[None]]) -> None:
+        if ended:
+            while job.state != "training":
+                time.sleep(0.01)
+            raise ended.pop()
+        wait(futures)
 
-def test_two_batches_do_not_share_their_logs(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    logs = root / "l"
-    with (
-        locked(Folder(LocalStore(logs.parent), logs.name), "busy"),
-        pytest.raises(SystemExit) as ended,
-    ):
-        main(["batch", "exp01f", "--scale", "tiny", *TINY_RUN, "--root", str(root), "--log-dir", str(logs)])
-    assert ended.value.code == 2
-    assert "another batch writes its logs there" in capsys.readouterr().err
+    monkeypatch.setattr(flow, "wait", interrupted_once)
+    with pytest.raises(KeyboardInterrupt):
+        run_jobs([job, other], options)
+    assert (job.state, other.state) == ("interrupted", "waiting")
 
 
 def test_done_runs_need_no_dataset(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from trm_train.batch import devices
 from trm_train.batch.devices import shares
 from trm_train.batch.plan import missing_datasets, plan_batch
 from trm_train.cli import main
+from trm_train.commands.batch import change_of
 from trm_train.config.run import RunConfig
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import select_experiments
@@ -85,10 +86,8 @@ def test_a_dataset_that_nobody_can_build(tmp_path: Path) -> None:
 
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    for name in ("CUDA_VISIBLE_DEVICES", "TPU_VISIBLE_CHIPS"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr(devices.shutil, "which", lambda _: None)
-    monkeypatch.setattr(devices, "TPU_DEVICES", tmp_path)
     monkeypatch.setattr(devices.os, "sched_getaffinity", lambda _: {4, 0, 2, 6})
     return tmp_path
 
@@ -101,13 +100,7 @@ def test_jobs_share_cores(machine: Path) -> None:
         shares(5)
 
 
-def test_jobs_share_accelerators(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for chip in range(4):
-        (machine / f"accel{chip}").touch()
-    two = {"TPU_CHIPS_PER_PROCESS_BOUNDS": "1,2,1", "TPU_PROCESS_BOUNDS": "1,1,1"}
-    assert shares(2) == [{"TPU_VISIBLE_CHIPS": "0,1", **two}, {"TPU_VISIBLE_CHIPS": "2,3", **two}]
-    with pytest.raises(ConfigError, match="--jobs 5: got 5 runs for 4 TPU chips"):
-        shares(5)
+def test_jobs_share_gpus(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
     assert shares(2) == [{"CUDA_VISIBLE_DEVICES": "3"}, {"CUDA_VISIBLE_DEVICES": "5"}]
     memory = {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.460"}  # two of the three are on one GPU
@@ -128,3 +121,11 @@ def test_options_stand_before_and_after_patterns_and_those_of_the_configuration_
         "exp10c",
     ]
     assert len(found) == 8
+
+
+def test_a_batch_on_a_dataset_of_ones_own_is_planned(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    change = change_of(["--data.dataset", "my_puzzles"])
+    (run,) = plan_batch(select_experiments(["exp04a_100"]), [0], resolve_root(tmp_path), change)
+    assert (run.dataset, run.experiment.says(run.config)) == ("my_puzzles", "my_puzzles")
