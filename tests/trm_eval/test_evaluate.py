@@ -6,14 +6,18 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.conftest import small_request
 from tests.support.roots import copy_root, root_with
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_train.test_loop import TINY, run
 from trm_data.building.flow import build_dataset
 from trm_data.errors import SpecError
+from trm_data.loader.dataset import open_dataset
+from trm_data.sources.base import parse_source
 from trm_data.storage.atomic import with_digest
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
@@ -182,3 +186,19 @@ def test_a_dataset_without_held_out_rows(evaluated: Evaluated, tmp_path: Path, r
     (folder,) = list_runs(layout)
     with pytest.raises(EvalError, match=r"dataset small has no held-out split; evaluate on --split train"):
         evaluate_run(layout, folder, EvalRequest())
+
+
+def test_a_test_on_puzzles_of_the_training_split_is_warned_of(
+    evaluated: Evaluated, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Another dataset, whose 6 test puzzles are training puzzles of the run."""
+    layout = resolve_root(shutil.copytree(evaluated.layout.place, tmp_path / "root"))
+    trained = open_dataset("small", layout, "train")
+    originals = trained[np.arange(24) * 10]["inputs"].astype(int) - 1
+    path = tmp_path / "seen.txt"
+    path.write_text("\n".join("".join(map(str, puzzle)) for puzzle in originals.tolist()))
+    sizes = {"size": 10, "aug": 0, "val_size": 0, "test_size": 6}
+    build_dataset(small_request(name="seen", source=parse_source(f"txt:{path}"), **sizes), layout)
+    (folder,) = list_runs(layout)
+    evaluate_run(layout, folder, EvalRequest(dataset="seen"))
+    assert "6 of 6 puzzles of its test split are in the training split of small" in caplog.text

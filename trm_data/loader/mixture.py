@@ -177,8 +177,7 @@ def open_mixture(
     mixture = make_mixture(
         [(open_dataset(name, layout, split, budget_bytes=share), weight) for name, weight in weights.items()]
     )
-    kinds = [dataset.manifest.kind for dataset in mixture.datasets]
-    if split != "train" or len(set(kinds)) == len(kinds):
+    if split != "train":
         return mixture
     shared = groups_tested_elsewhere(mixture.datasets, layout)
     if not any(groups.any() for groups in shared):

@@ -1,4 +1,4 @@
-"""Puzzles that one dataset of a mixture trains on and another one tests.
+"""Puzzles that a run trains on in one dataset and tests in another one.
 
 Puzzles are compared as a single build compares its splits: by the canonical hash under the symmetries of the kind; for
 tasks (ARC) by the hash of each pair.
@@ -22,26 +22,35 @@ from trm_data.storage.root import Layout
 
 def groups_tested_elsewhere(datasets: Sequence[Dataset], layout: Layout) -> list[NDArray[np.bool_]]:
     """Return for each training split which groups are in the validation or test split of another dataset, bool [G]."""
-    kinds = [dataset.manifest.kind for dataset in datasets]
     found: list[NDArray[np.bool_]] = []
-    for dataset, kind in zip(datasets, kinds, strict=True):
-        tested: set[str] = set()
-        for other in datasets:
-            if other is not dataset and other.manifest.kind == kind:
-                for split in {"validation", "test"} & set(other.manifest.splits):
-                    tested.update(_classes(open_dataset(other.name, layout, split), layout)[0])
+    for dataset in datasets:
         shared = np.zeros(len(dataset.groups.first_rows), np.bool_)
-        if tested:
-            hashes, groups = _classes(dataset, layout)
-            shared[groups[[hash_ in tested for hash_ in hashes]]] = True
+        for other in (other for other in datasets if other is not dataset):
+            for split in {"validation", "test"} & set(other.manifest.splits):
+                shared |= groups_in(dataset, open_dataset(other.name, layout, split), layout)
         found.append(shared)
     return found
+
+
+def groups_in(dataset: Dataset, other: Dataset, layout: Layout) -> NDArray[np.bool_]:
+    """Return which groups of a split are in another split, up to symmetry, bool [G]; none of another kind are."""
+    shared = np.zeros(len(dataset.groups.first_rows), np.bool_)
+    if _kind_of(dataset) == _kind_of(other):
+        held = set(_classes(other, layout)[0])
+        hashes, groups = _classes(dataset, layout)
+        shared[groups[[hash_ in held for hash_ in hashes]]] = True
+    return shared
+
+
+def _kind_of(dataset: Dataset) -> str:
+    """Return the kind whose rules the rows have; that of imported rows may be another one, or none."""
+    return getattr(dataset.manifest.spec.options, "of", "") or dataset.manifest.kind
 
 
 def _classes(dataset: Dataset, layout: Layout) -> tuple[list[str], NDArray[np.int64]]:
     """Return the hashes that no other split may have, and the group of each, int64 [N]."""
     manifest, split, table = dataset.manifest, dataset.split, dataset.groups
-    kind, count = load_kind(manifest.kind), len(table.first_rows)
+    kind, count = load_kind(_kind_of(dataset)), len(table.first_rows)
     if not kind.voted:
         return read_hashes(layout.dataset(manifest.name), manifest, split), np.arange(count)
     groups = np.repeat(np.arange(count), table.num_examples)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -12,8 +13,10 @@ from numpy.typing import NDArray
 import trm_data
 import trm_eval
 import trm_train
+from trm_data.errors import DatasetNotFoundError
 from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import Dataset, open_dataset
+from trm_data.loader.shared import groups_in
 from trm_data.manifest import read_manifest
 from trm_data.show.progress import Progress
 from trm_data.specs import canonical_json
@@ -33,6 +36,8 @@ from trm_train.runs.record import RunRecord, input_spec, read_record
 from trm_train.state import Weights
 from trm_train.step.compile import use_compilation_cache
 from trm_train.training.prepare import code_digest, leaves, library_versions
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,12 +146,32 @@ def _open_split(layout: Layout, record: RunRecord, request: EvalRequest) -> Data
     if dataset.content_digest != digest:
         if name != own:
             _check_encoding(dataset, record, request)
+            _warn_of_trained_puzzles(dataset, own, layout)
             return dataset
         raise EvalError(
             f"dataset {name} has digest {dataset.content_digest[:12]}, the run learned from "
             f"{digest[:12]}; rebuild that dataset"
         )
     return dataset
+
+
+def _warn_of_trained_puzzles(dataset: Dataset, own: str, layout: Layout) -> None:
+    """Log a warning if a run is tested on puzzles of its training split, up to symmetry, in another dataset."""
+    try:
+        trained = open_dataset(own, layout, "train")
+    except DatasetNotFoundError:
+        return
+    shared = groups_in(dataset, trained, layout)
+    if shared.any():
+        LOG.warning(
+            "--dataset %s: %s of %s puzzles of its %s split are in the training split of %s, up to symmetry; the "
+            "accuracy is not one on unseen puzzles",
+            dataset.name,
+            f"{int(shared.sum()):,}",
+            f"{len(shared):,}",
+            dataset.split,
+            own,
+        )
 
 
 def _check_rules(dataset: Dataset) -> None:
