@@ -124,18 +124,3 @@ heavy = {"numpy", "numba", "pyarrow", "duckdb", "grain"} & set(sys.modules)
 assert not heavy, heavy
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=600)
-
-
-def test_old_import_paths_work_one_release_longer() -> None:
-    program = """
-import warnings
-warnings.simplefilter("ignore")
-from trm_data.augment.dihedral import Dihedral
-from trm_data.kinds.parts import KindParts
-from trm_train.run.loop import train
-from trm_train.run.record import find_run, list_runs, read_record
-import trm_data.symmetry.dihedral, trm_data.kinds.registry
-assert KindParts is trm_data.kinds.registry.KindParts
-assert Dihedral is trm_data.symmetry.dihedral.Dihedral
-"""
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=600)
