@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import reprlib
 from collections.abc import Mapping
 from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from trm_data.errors import SpecError
+from trm_data.errors import LabError, SpecError
 from trm_data.kinds.registry import find_kind, is_compiled, make_fields, warm_module
 from trm_data.storage.root import Layout, Root, resolve_root
 
@@ -36,7 +39,10 @@ def build_dataset(kind: str, /, *, root: Root | None = None, **options: object) 
             named` lists them).
         root: Root folder, `gs://bucket/prefix`, a layout or a store; default: `$TRM_ROOT`, else `./trm`.
         **options: Options of `trm-data build KIND --help`, with `_` for `-`: `size=500, aug=1000, name="mine"`. The
-            defaults are the same; those of a named dataset are in its file.
+            defaults are the same; those of a named dataset are in its file. `source` and `test_source` may also be
+            puzzles in memory (`sources.memory`): a frame, an Arrow table, a dict of columns, a list of texts or
+            objects, an array [N, S] or [N, R, C]; for `arc` a dict of tasks. They give the content digest of a file
+            with the same rows.
 
     Raises:
         SpecError: Unknown kind, dataset or option; invalid options; or another dataset has the name.
@@ -46,26 +52,50 @@ def build_dataset(kind: str, /, *, root: Root | None = None, **options: object) 
             is recorded for the name.
     """
     from trm_data.loader.dataset import open_dataset
-    from trm_data.named import named_dataset
 
     if not isinstance(cast(object, kind), str):
         raise SpecError(f"build_dataset({kind!r}): unknown name (expected a kind or a named dataset)")
-    options = {name: _plain(value) for name, value in options.items()}
+    with TemporaryDirectory() as folder:
+        options = {name: _plain(value) for name, value in _from_memory(kind, options, Path(folder)).items()}
+        try:
+            result = _build(kind, options, resolve_root(root))
+        except LabError as error:
+            error.args = tuple(str(part).replace(f"{folder}/", "") for part in error.args)
+            raise
+    return open_dataset(result.manifest.name, resolve_root(root))
+
+
+def _from_memory(kind: str, options: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """Return the options with puzzles in memory replaced by files of them."""
+    found = dict(options)
+    for name in ("source", "test_source"):
+        if name not in options or isinstance(options[name], str | os.PathLike | None):
+            continue
+        from trm_data.sources.memory import NAME, write_source
+
+        (folder / name).mkdir()
+        found[name] = write_source(options[name], folder / name, kind, options.get("columns") or "")
+        found.pop("columns", None)
+        if kind == "arc":
+            found = {"subsets": NAME, "evaluation": NAME, **found}
+    return found
+
+
+def _build(kind: str, options: dict[str, Any], layout: Layout) -> BuildResult:
+    from trm_data.named import named_dataset
+
     if typed := [option for option in options if option in ONLY_TYPED]:
         raise SpecError(f"build_dataset: {typed[0]} is an option of the command only")
-    layout = resolve_root(root)
     if find_kind(kind) is not None:
-        result = build_fields(_checked(make_fields(kind, options), options), layout)
-    else:
-        named = named_dataset(kind)
-        if fixed := sorted(set(options) - set(OF_NAMED)):
-            raise SpecError(
-                f"{named.name}: {fixed[0]} is as its file says; there may be: {', '.join(OF_NAMED)} "
-                f"(or build another dataset: build_dataset({named.kind!r}, ...))"
-            )
-        _checked(named_fields(named, options), options)
-        result = build_named(named, options, layout)
-    return open_dataset(result.manifest.name, layout)
+        return build_fields(_checked(make_fields(kind, options), options), layout)
+    named = named_dataset(kind)
+    if fixed := sorted(set(options) - set(OF_NAMED)):
+        raise SpecError(
+            f"{named.name}: {fixed[0]} is as its file says; there may be: {', '.join(OF_NAMED)} "
+            f"(or build another dataset: build_dataset({named.kind!r}, ...))"
+        )
+    _checked(named_fields(named, options), options)
+    return build_named(named, options, layout)
 
 
 def _plain(value: object) -> object:
@@ -85,7 +115,7 @@ def _checked(fields: BuildFields, options: Mapping[str, object]) -> BuildFields:
         return fields
     for name, value in options.items():
         if not _fits(value, hints[name]):
-            raise SpecError(f"{name} = {value!r}: expected {_said(hints[name])}")
+            raise SpecError(f"{name} = {reprlib.repr(value)}: expected {_said(hints[name])}")
     return fields
 
 

@@ -434,7 +434,7 @@ def _of_json(value: Any, shown: str, board: Board, named: Mapping[str, str]) -> 
 def _of_object(
     value: dict[str, Any], shown: str, board: Board, named: Mapping[str, str]
 ) -> Iterator[TextRow]:
-    value |= {name: inner for name in named.values() if (inner := _inside(value, name)) is not None}
+    value |= {name: inner for name in named.values() if (inner := value_inside(value, name)) is not None}
     names = list(value)
     at = find_columns(names, named, shown)
     if "question" not in at:
@@ -469,7 +469,7 @@ def _of_object(
             yield row._replace(line=number)
 
 
-def _inside(value: Any, name: str) -> Any:
+def value_inside(value: Any, name: str) -> Any:
     """Return the value with a dotted name, such as `metadata.puzzle`, of objects in objects; None if there is none."""
     for part in name.split("."):
         if not isinstance(value, dict) or part not in value:
