@@ -257,3 +257,23 @@ def test_a_mixture_is_part_of_the_identity_and_one_dataset_is_asked_for_in_vain(
 def test_unknown_keys_in_a_stored_configuration() -> None:
     with pytest.raises(ConfigError, match="warp"):
         config_from_json({**config_to_json(QUICKSTART), "model": {"warp": 9}})
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"total_steps": 10**25},
+        {"total_steps": 2**31},
+        {"execution": {"validate_every": 10**25}},
+        {"data": {"global_batch_size": 2**31}},
+        {"model": {"hidden_size": 10**25}},
+        {"optim": {"lr_warmup_steps": 10**25}},
+    ],
+)
+def test_an_integer_beyond_32_bits_is_refused(options: dict[str, typing.Any]) -> None:
+    config = find_experiment("quickstart").make()
+    for name, change in options.items():
+        value = dataclasses.replace(getattr(config, name), **change) if isinstance(change, dict) else change
+        config = dataclasses.replace(config, **{name: value})
+    with pytest.raises(ConfigError, match="expected at most 2147483647"):
+        check_config(config)

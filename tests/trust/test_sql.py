@@ -140,6 +140,8 @@ def test_what_a_query_may_not_do_is_named(untouched: Layout, ask: Callable[[Layo
         ("SELECT * FROM splits, (PIVOT splits ON split USING count(*))", "IN ("),
         ("EXPLAIN PIVOT splits ON split USING count(*)", "IN ("),
         ("EXPLAIN COPY (SELECT 1) TO 'a.csv'", "COPY"),
+        ("UPDATE EXTENSIONS", "UPDATE EXTENSIONS statements are refused"),
+        ("EXPLAIN UPDATE EXTENSIONS", "UPDATE"),
     ):
         with pytest.raises(QueryError) as refused:
             ask(untouched, query)

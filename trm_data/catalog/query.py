@@ -70,7 +70,7 @@ def reading_statement(
     """
     statement = _one(connection, sql)
     explain = ""
-    if statement.type.name == "EXPLAIN":
+    if _kind(statement) == "EXPLAIN":
         explain, query = _split_explain(statement.query)
         statement = _one(connection, query)
     _check_kind(statement)
@@ -107,8 +107,16 @@ def _one(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
     return statements[0]
 
 
+def _kind(statement: duckdb.Statement) -> str:
+    """Return the kind of a statement; `statement.type` raises an error for kinds that DuckDB's client does not know."""
+    try:
+        return statement.type.name
+    except ValueError:
+        return " ".join(statement.query.split()[:2]).upper()
+
+
 def _check_kind(statement: duckdb.Statement) -> None:
-    kind = statement.type.name
+    kind = _kind(statement)
     if kind == "MULTI":
         raise QueryError(
             "a PIVOT must list its values, as PIVOT runs ON split IN ('train', 'test') USING count(*)"

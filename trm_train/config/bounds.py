@@ -8,6 +8,20 @@ from collections.abc import Mapping
 from trm_train.config.scheduled import Linear, Scheduled
 from trm_train.errors import ConfigError
 
+LARGEST = 2**31 - 1
+"""Maximum of an integer: steps, sizes and counts are 32-bit integers on devices."""
+
+
+def check_integers(values: Mapping[str, object]) -> None:
+    """Check that no integer exceeds `LARGEST`; other values are ignored.
+
+    Raises:
+        ConfigError: A value is not allowed; the message names the first such key.
+    """
+    for key, value in values.items():
+        if type(value) is int and value > LARGEST:
+            raise ConfigError(f"{key}: got {value}; expected at most {LARGEST}")
+
 
 def check_positive(values: Mapping[str, float]) -> None:
     """Check that all values are at least 1.

@@ -23,7 +23,7 @@ from typing import Annotated, Any
 from tyro.conf import Fixed, Suppress
 
 from trm_train.config.alternatives import Alternatives, default_of
-from trm_train.config.bounds import check_positive
+from trm_train.config.bounds import check_integers, check_positive
 from trm_train.config.data import DATA, RowsConfig
 from trm_train.config.execution import ExecutionConfig
 from trm_train.config.loss import LossConfig
@@ -102,9 +102,12 @@ class InputSpec:
 
         Raises:
             TypeError: A key is unknown to this version, or missing.
-            ValueError: The size of the grid is not the number of cells.
+            ValueError: A value is not a size, or the size of the grid is not the number of cells.
         """
         spec = cls(**value)
+        for name, size in vars(spec).items():
+            if name != "grid" and not (type(size) is int and 0 <= size < 2**31):
+                raise ValueError(f"{name} {size!r}")
         if spec.grid is None:
             return spec
         rows, columns = spec.grid
@@ -203,6 +206,9 @@ def check_config(config: RunConfig) -> None:
     Raises:
         ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
     """
+    for part in ("data", "model", "optim", "loss", "execution"):
+        check_integers({f"{part}.{name}": value for name, value in vars(getattr(config, part)).items()})
+    check_integers({"total_steps": config.total_steps})
     config.data.check()
     config.model.check()
     config.optim.check()
@@ -257,6 +263,7 @@ def check_extension(config: RunConfig, steps: int) -> None:
     Raises:
         ConfigError: `steps` is not above `total_steps`, or a schedule depends on the total number of steps.
     """
+    check_integers({"--extend": steps})
     if steps <= config.total_steps:
         raise ConfigError(f"--extend: got {steps}; expected more than total_steps ({config.total_steps})")
     schedules = schedules_over_training(config)

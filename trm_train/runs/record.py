@@ -326,6 +326,8 @@ def _check_record(record: RunRecord, folder: Folder, where: str) -> None:
             f"{where}: names the run {record.run!r}, but its configuration is that of {name}. It was "
             "edited or damaged. Restore it"
         )
+    if not all(type(text) is str for text in record.versions.values()):
+        raise ValueError(f"versions {record.versions!r}")
     for what in ("content_digest", "identifiers_digest"):
         if not DIGEST.fullmatch(getattr(record, what)):
             raise ValueError(f"{what} {getattr(record, what)!r}")

@@ -159,6 +159,11 @@ OUTSIDE = "../../../OUTSIDE"
         ({"training_flops": True}, "is not a record of a run"),
         ({"label": "a\nb"}, "is not a record of a run"),
         ({"label": 7}, "is not a record of a run"),
+        ({"versions": ["jax"]}, "is not a record of a run"),
+        ({"versions": {"jax": 1}}, "is not a record of a run"),
+        ({"input_spec": {"vocabulary_size": None}}, "is not a record of a run (vocabulary_size None)"),
+        ({"input_spec": {"num_identifiers": 10**30}}, "is not a record of a run"),
+        ({"input_spec": {"sequence_length": "36"}}, "is not a record of a run"),
     ],
 )
 def test_a_record_must_agree_with_itself_and_its_place(
