@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import errno
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 
 OF_SPACE = (errno.ENOSPC, errno.EDQUOT)
 OF_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
+_OPTION = re.compile(r"(trm-(?:data|train|eval) [^,;()`]*)|(?<!\S)--([a-z][a-z0-9.-]*)")
+"""A command, which keeps its options, or an option."""
 _USER = re.compile(r"(https?://)[^/?#\s]*@", re.IGNORECASE)
 _PASSWORD = re.compile(r"(://[^/?#\s:@]*):[^/?#\s]*@")
 _SECRET = re.compile(
@@ -62,6 +66,17 @@ class Note(str):
 
 class LabError(Exception):
     """Base class of all deliberate errors of the three packages: errors that a user can act on."""
+
+
+@contextmanager
+def arguments_named() -> Generator[None, None, None]:
+    """Context of a Python function: an error about an option, such as `--total-steps`, names the argument."""
+    try:
+        yield
+    except LabError as error:
+        said = _OPTION.sub(lambda found: found[1] or found[2].replace("-", "_"), str(error))
+        error.args = (said, *error.args[1:])
+        raise
 
 
 class DataError(LabError):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from trm_data.errors import arguments_named
 from trm_data.show.progress import terminal_progress
 from trm_data.storage.digests import checked_files
 from trm_data.storage.root import Layout, Root, resolve_root
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from trm_eval.evaluation.flow import EvalResult
 
 
+@arguments_named()
 def evaluate(
     run: str | TrainedRun,
     *,

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from trm_data.closest import no_such
+from trm_data.errors import arguments_named
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_data.storage.store import Folder
 from trm_train.config.run import ALTERNATIVES, RunConfig, check_config, config_from_json, config_to_json
 from trm_train.console import RunConsole
 from trm_train.errors import ConfigError
-from trm_train.experiments.dataset import build_missing
 from trm_train.experiments.registry import find_run_of, select_experiments
 from trm_train.experiments.setting import parse_setting
 from trm_train.metrics.frame import metrics_frame
@@ -69,6 +69,7 @@ class TrainedRun:
         return f"TrainedRun({self.name!r}, {state} at step {self.step:,})"
 
 
+@arguments_named()
 def train(
     experiment: str,
     *,
@@ -134,8 +135,10 @@ def train(
     )
     check_config(config)
     if build:
+        from trm_data.building.fields import build_dataset
+
         for name in config.data.names:
-            build_missing(name, layout, layout.place, sources={}, quiet=quiet)
+            build_dataset(name, root=layout, quiet=quiet)
 
     from trm_train.training.loop import train as train_run
     from trm_train.training.prepare import check_dataset_is_built
@@ -161,6 +164,7 @@ def train(
     return TrainedRun(name, place.place, result.step, result.finished, layout, place, result.record)
 
 
+@arguments_named()
 def list_experiments(patterns: Sequence[str] = (), *, scale: str | None = None) -> pl.DataFrame:
     """Return the registered experiments: a row each with name, group, question, what it varies, dataset and setting.
 

@@ -66,11 +66,15 @@ def load_experiment_modules(file: str | None) -> None:
     for name in extensions("experiments"):
         load_extension("experiments", name, (), "entry point trm_train.experiments")
     if file:
-        _load_file(Path(file))
+        _load_file(Path(file).expanduser().absolute())
 
 
 def _load_file(path: Path) -> None:
     """Import a file once, under its name without `.py`, which becomes the group of its experiments."""
+    if not path.is_file():
+        raise ConfigError(
+            f"{path}: no such file of experiments. Give --experiments or ${EXPERIMENTS} an existing NAME.py."
+        )
     known = sys.modules.get(path.stem)
     if known is not None:
         if Path(known.__file__ or "").resolve() != path.resolve():
@@ -79,7 +83,7 @@ def _load_file(path: Path) -> None:
             )
         return
     location = importlib.util.spec_from_file_location(path.stem, path)
-    if location is None or location.loader is None or not path.is_file():
+    if location is None or location.loader is None:
         raise ConfigError(f"--experiments {path}: expected a Python file (NAME.py).")
     module = importlib.util.module_from_spec(location)
     sys.modules[path.stem] = module

@@ -137,3 +137,37 @@ def test_options_that_cannot_be_name_the_option(options: dict[str, Any], key: st
 def test_a_dataset_that_is_missing_is_named(layout: Layout) -> None:
     with pytest.raises(DatasetNotFoundError, match="nowhere"):
         trm_train.train("quickstart", dataset="nowhere", root=layout)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"scale": "huge"}, "scale: one of full"),
+        ({}, "(trm-data build sudoku-2x3-generated-500-aug-1000), or the same command with build"),
+        ({"optim": {"lr_warmup_steps": 2_000}, "total_steps": 20}, "; optim.lr_warmup_steps N makes"),
+    ],
+)
+def test_errors_name_arguments_not_options(options: dict[str, Any], said: str, layout: Layout) -> None:
+    with pytest.raises((ConfigError, DatasetNotFoundError)) as error:
+        trm_train.train("quickstart", root=layout, **options)
+    assert said in str(error.value)
+    assert "--" not in str(error.value)
+
+
+@pytest.mark.integration
+def test_quiet_prints_nothing_while_it_builds_and_trains(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    small = {"hidden_size": 16, "num_layers": 1, "h_cycles": 1, "l_cycles": 1}
+    run = trm_train.train(
+        "quickstart",
+        dataset="sudoku-2x2-generated-10-aug-100",
+        model=small,
+        optim={"lr_warmup_steps": 1},
+        total_steps=2,
+        build=True,
+        quiet=True,
+        root=tmp_path,
+    )
+    assert run.step == 2
+    assert capfd.readouterr() == ("", "")

@@ -127,6 +127,15 @@ def test_a_mixer_and_an_experiment_of_another_package(root: Path) -> None:
     assert (root / "runs" / "gated_study" / "gated_6x6" / run).is_dir()
 
 
+def test_a_file_of_experiments_that_is_missing_is_named_with_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TRM_EXPERIMENTS", "studies/mine.py")
+    code, line = error_of(trm_train_main, "list")
+    assert (code, f"{tmp_path}/studies/mine.py: no such file" in line) == (2, True), line
+
+
 @pytest.mark.integration
 def test_experiments_of_a_file(root: Path, tmp_path: Path) -> None:
     file = tmp_path / "my_study.py"

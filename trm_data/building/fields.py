@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from trm_data.errors import LabError, SpecError
+from trm_data.errors import LabError, SpecError, arguments_named
 from trm_data.kinds.registry import find_kind, is_compiled, make_fields, warm_module
 from trm_data.storage.root import Layout, Root, resolve_root
 
@@ -28,6 +28,7 @@ ONLY_TYPED = ("dry_run", "json")
 """Options of the command only, which print something instead of or besides the build."""
 
 
+@arguments_named()
 def build_dataset(kind: str, /, *, root: Root | None = None, **options: object) -> Dataset:
     """Build a dataset, unless it is already built, and open its training split.
 

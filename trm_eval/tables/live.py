@@ -30,7 +30,7 @@ from trm_train.config.run import RunConfig, config_to_json
 from trm_train.errors import ForeignRunError
 from trm_train.metrics.table import FOLDER, missing_steps, part_names
 from trm_train.runs.record import RunRecord, describe_differences, differences_of, read_records
-from trm_train.runs.status import read_status, written_steps
+from trm_train.runs.status import is_dead, read_status, written_steps
 
 
 def run_row(record: RunRecord, differs: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def live_runs(layout: Layout) -> tuple[pa.Table, list[tuple[Folder, RunRecord]],
         row = {"experiment": record.experiment, "run": record.run, **run_row(record, differs)}
         if status is not None:
             row |= {
-                "state": status.state,
+                "state": "stalled" if is_dead(status) else status.state,
                 "step": status.step,
                 "examples_per_s": status.examples_per_s,
                 "train_seconds": status.seconds,

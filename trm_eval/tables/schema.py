@@ -426,7 +426,8 @@ RUN_STATUS = _schema(
         (
             "state",
             pa.string(),
-            "running, finished (done in `trm-train status`), stopped or failed, as last reported",
+            "running, finished (done in `trm-train status`), stopped or failed, as last reported; stalled if its "
+            "process on this machine has ended",
         ),
         ("step", pa.int64(), "optimizer steps whose metrics are written (steps)"),
         ("examples_per_s", pa.float64(), "slots per second before the last heartbeat (examples/s)"),

@@ -27,9 +27,9 @@ WATCH_S = 5.0
 class Status:
     """List runs with state, progress, speed and accuracy, on a local root or a bucket.
 
-    States: running, done, stopped (on request, with a checkpoint), failed, stalled (no heartbeat for five minutes),
-    new (no report yet), unreadable. A running run of several processes has a line for each: its step, and its share of
-    time waiting for batches.
+    States: running, done, stopped (on request, with a checkpoint), failed, stalled (no heartbeat for five minutes, or
+    its process on this machine is gone), new (no report yet), unreadable. A running run of several processes has a line
+    for each: its step, and its share of time waiting for batches.
 
     For example:
 

@@ -24,7 +24,7 @@ from trm_train.runs.record import (
     runs_of,
     setting_of,
 )
-from trm_train.runs.status import Heartbeat, Status, read_heartbeats, read_status
+from trm_train.runs.status import Heartbeat, Status, is_dead, read_heartbeats, read_status
 
 STALLED_S = 300.0
 """Heartbeat timeout after which a running run counts as stalled or dead (s)."""
@@ -123,7 +123,7 @@ def condition(status: Status | None, total_steps: int, now: datetime) -> Conditi
     if status.state != "running":
         return status.state
     silent = (now - datetime.fromisoformat(status.heartbeat)).total_seconds()
-    return "stalled" if silent > STALLED_S else "running"
+    return "stalled" if silent > STALLED_S or is_dead(status) else "running"
 
 
 def choose_runs(

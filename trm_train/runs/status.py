@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import socket
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -114,6 +116,19 @@ def _parse_status(content: bytes) -> Status | None:
     except (ValueError, TypeError, AttributeError):
         return None
     return status if _is_plain(status) else None
+
+
+def is_dead(status: Status) -> bool:
+    """Return whether the process of a run that says it is running has ended; False on another machine."""
+    if status.state != "running" or status.host != socket.gethostname() or status.process < 1:
+        return False
+    try:
+        os.kill(status.process, 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        pass
+    return False
 
 
 def written_steps(folder: Folder) -> int:

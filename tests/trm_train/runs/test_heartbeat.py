@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from types import SimpleNamespace
@@ -18,8 +22,17 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.cli import main
 from trm_train.hosts.coordination import Hosts
+from trm_train.runs.overview import condition
 from trm_train.runs.record import make_record, read_record, run_folder, write_record
-from trm_train.runs.status import HEARTBEATS, STATUS_FILE, Status, read_heartbeats, read_status, status_bytes
+from trm_train.runs.status import (
+    HEARTBEATS,
+    STATUS_FILE,
+    Status,
+    is_dead,
+    read_heartbeats,
+    read_status,
+    status_bytes,
+)
 from trm_train.training.observe import Observer
 
 STATUS = Status(
@@ -92,3 +105,14 @@ def test_the_status_of_one_process_is_as_it_was_before_there_were_several(run: F
     for status in (STATUS, dataclasses.replace(STATUS, workers=2)):
         run.write(STATUS_FILE, status_bytes(status))
         assert read_status(run) == status
+
+
+def test_a_run_whose_process_has_died_here_does_not_run() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True
+    )
+    here = dataclasses.replace(STATUS, host=socket.gethostname(), process=int(ended.stdout))
+    assert is_dead(here)
+    assert condition(here, here.total_steps, datetime.now(UTC)) == "stalled"
+    for change in ({"process": os.getpid()}, {"host": "elsewhere"}, {"process": 2**62}, {"state": "stopped"}):
+        assert not is_dead(dataclasses.replace(here, **change))
