@@ -39,6 +39,7 @@ SETTINGS: dict[str, object] = {
     "client.toolbarMode": "minimal",
     "global.developmentMode": False,
     "logger.level": "error",
+    "runner.magicEnabled": False,
     "server.enableAgentApi": False,
     "server.enableStaticServing": False,
     "server.fileWatcherType": "none",

@@ -41,9 +41,12 @@ def test_every_page_loads_and_asks_for_nothing_elsewhere(address: str, tab: Tab,
     tab.errors.clear()
     tab.requests.clear()
     tab.open(address, "2 runs.")
+    main = "document.querySelector('[data-testid=stMainBlockContainer]').innerText.trim().split('\\n')[0]"
+    assert tab.run(main) == "Runs"
     for label, text in PAGES.items():
         follow(tab, label)
         tab.wait(text)
+        assert not tab.run(main).startswith("CSS"), "Streamlit prints a docstring"
         assert tab.run("document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0, (
             label
         )

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 import streamlit as st
+from streamlit import config
 from streamlit.testing.v1 import AppTest
 
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_eval.serve.conftest import HOSTILE, app_script, live_run, set_live
 from trm_data.storage.root import Layout, resolve_root
+from trm_eval.serve.server import SETTINGS
 from trm_train.runs.record import run_name
 
 PAGES = ("runs", "curves", "evaluations", "scaling", "puzzles", "sql")
@@ -52,9 +54,16 @@ def shown_text(app: AppTest) -> str:
 
 def test_the_whole_of_it_starts_with_the_runs(root: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRM_ROOT", str(root.machine))
-    app = AppTest.from_file(str(app_script()), default_timeout=120).run()
+    magic = "runner.magicEnabled"
+    before = config.get_option(magic)
+    config.set_option(magic, SETTINGS.get(magic, before))
+    try:
+        app = AppTest.from_file(str(app_script()), default_timeout=120).run()
+    finally:
+        config.set_option(magic, before)
     assert not app.exception
     assert [each.value for each in app.subheader] == ["Runs"]
+    assert shown_text(app).startswith("2 runs."), "no docstring of the script is shown"
     assert len(app.dataframe[0].value) == 2
 
 
