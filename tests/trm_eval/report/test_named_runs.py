@@ -58,6 +58,14 @@ def test_a_run_without_a_whole_test_is_said_with_the_command(evaluated: Evaluate
     assert [member.evaluation for member in group.members] == [evaluated.row["evaluation"]]
 
 
+def test_halting_is_not_called_right_where_nothing_is_solved(evaluated: Evaluated) -> None:
+    (group,), _ = gather_runs(evaluated.layout, [evaluated.record.run])
+    assert group.members[0].exact_count == 0
+    page = study_page([group], None, "command", "versions")
+    (table,) = (block for block in page.blocks if isinstance(block, Table) and block.file == "runs.csv")
+    assert dict(zip(table.columns, table.rows[0], strict=True))["halting right %"] == "-"
+
+
 @pytest.mark.integration
 def test_a_stopped_run_is_charged_for_the_steps_that_it_took(
     small_layout: Layout, evaluated: Evaluated, tmp_path: Path
