@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from trm_data.closest import no_such
 from trm_data.building.fields import build_dataset
+from trm_data.closest import no_such
 from trm_data.errors import arguments_named
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_data.storage.store import Folder

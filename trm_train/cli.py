@@ -56,7 +56,7 @@ def main(arguments: list[str] | None = None) -> None:
         if given[:1] == ["import-weights"]:
             overrides, others = split_overrides(given[1:])
             given = ["import-weights", *others]
-        rest = given[:1] == ["launch"]  # options of the run or the batch, passed on by `launch`
+        rest = given[:1] == ["launch"]  # options of the run, passed on by `launch`
         command = parse_command("trm-train", "Train tiny recursive models.", Command, given, rest=rest)
         if rest:
             command, overrides = command

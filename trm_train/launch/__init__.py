@@ -1,1 +1,1 @@
-"""Runs on remote machines: `flow` launches them, a `Target` is a TPU pod or a set of ssh hosts."""
+"""Runs on TPUs of Google Cloud: `flow` launches them, `tpu` has the machines."""

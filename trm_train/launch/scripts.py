@@ -1,4 +1,4 @@
-"""Bash scripts that run on a host, and parsing of their output.
+"""Bash scripts that run on a host of a TPU, and parsing of their output.
 
 Files of a host, under `~/trm-lab`:
 
@@ -21,13 +21,10 @@ from trm_train.launch.source import Source
 
 UV = "0.13.8"
 """Version of uv to install if the host has none; the same as in the Makefile."""
-DEVICES = ("/dev/accel*", "/dev/vfio/[0-9]*")
-"""Device files of the TPU; a process that has one of them open uses the TPU."""
 PLACE = re.compile(r"[0-9-]+:[0-9]+")
 """Position in a log: identifier of the file, and byte offset."""
 CHUNK_BYTES = 200_000
 """Maximum bytes of a log in one answer."""
-
 ANSWER = re.compile(r"^trm-launch (?P<host>\S+) (?P<word>[a-z]+)(?: (?P<value>.+))?$", re.MULTILINE)
 TASK = '"$@" >> log 2>&1 & echo $! > pid; wait $!; echo $? > code.new; mv code.new code'
 """Shell command of a background run: appends to its log, and writes its process id and finally its exit code."""
@@ -58,16 +55,6 @@ def answered(word: str, value: str = "") -> str:
     return f'echo "trm-launch $(hostname) {word}{f" {value}" if value else ""}"'
 
 
-def as_command(script: str) -> str:
-    """Return a script as one command that works in any login shell."""
-    return shlex.join(["bash", "-c", script])
-
-
-def program(source: Source) -> str:
-    """Return the path of `trm-train` at a commit, quoted for bash."""
-    return f"{_folder(source)}/.venv/bin/trm-train"
-
-
 def install(source: Source, extras: Sequence[str]) -> str:
     """Return a script that installs a commit with extras, using its lock file; hosts with a shared home do it once."""
     mark = shlex.quote(f".installed-{'-'.join(extras)}")
@@ -84,13 +71,13 @@ def install(source: Source, extras: Sequence[str]) -> str:
         f"uv sync --quiet --locked --no-default-groups {' '.join(f'--extra {extra}' for extra in extras)}",
         f"touch {mark}",
     ]
-    once = f'flock -o "$HOME"/trm-lab/install.lock {as_command("; ".join(steps))}'
+    once = f'flock -o "$HOME"/trm-lab/install.lock {shlex.join(["bash", "-c", "; ".join(steps)])}'
     return f'mkdir -p "$HOME"/trm-lab && {once} && {answered("installed")}'
 
 
 def start(run: str, source: Source, words: Sequence[str]) -> str:
     """Return a script that starts a run in the background, unless it runs, and waits until it is running."""
-    task = f"{shlex.quote(TASK)} trm-launch {program(source)} {shlex.join(words)}"
+    task = f"{shlex.quote(TASK)} trm-launch {_folder(source)}/.venv/bin/trm-train {shlex.join(words)}"
     return "\n".join(
         [
             f'folder="$HOME"/trm-lab/launch/{shlex.quote(run)}',
@@ -109,15 +96,8 @@ def start(run: str, source: Source, words: Sequence[str]) -> str:
     )
 
 
-def look(run: str, *, devices: bool) -> str:
-    """Return a script that prints the state of a run, and what else uses the host.
-
-    Args:
-        run: Name of the run.
-        devices: If the run is not running, also print another process that uses the TPU.
-    """
-    held = " -o ".join(f"-lname {shlex.quote(name)}" for name in DEVICES)
-    find = f"find /proc/[0-9]*/fd {held} 2> /dev/null | head -n 1 | cut -d / -f 3"
+def look(run: str) -> str:
+    """Return a script that prints the state of a run, and other runs on the host."""
     ended = answered("$state", '$(cat "$run/code")')
     lines = [
         f"run={shlex.quote(run)}",
@@ -133,8 +113,6 @@ def look(run: str, *, devices: bool) -> str:
         'state=ended; if [ -e "$run/stop" ]; then state=stopped; fi',
         f'if [ -e "$run/code" ]; then {ended}; else {answered("absent")}; fi',
     ]
-    if devices:
-        lines += [f"held=$({find})", f'if [ -n "$held" ]; then {answered("process", "$held")}; fi']
     return "\n".join(lines)
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 from trm_data.errors import without_credentials
-from trm_train.launch.shell import Shell
+from trm_train.errors import LaunchError
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -28,64 +29,51 @@ class Source:
     commit: str
 
 
-def find_source(
-    commit: str | None, repository: str | None, shell: Shell, checkout: Path = CHECKOUT
-) -> tuple[Source, list[str]]:
-    """Return the source to install, and its problems, one line each with the remedy.
+def find_source(commit: str | None, repository: str | None, checkout: Path = CHECKOUT) -> Source:
+    """Return the source to install.
 
     Args:
-        commit: Any git name of a commit. None means HEAD of the checkout, which must then be clean and pushed.
+        commit: Full hash of a commit of the repository. None means HEAD of the checkout, which must be clean and
+            pushed.
         repository: URL; None means the remote `origin` of the checkout.
-        shell: Runs git, also in a dry run.
         checkout: Folder of this package.
+
+    Raises:
+        LaunchError: The hosts could not fetch the commit.
     """
-    if not (checkout / ".git").exists():
-        problems: list[str] = []
-        if commit is None or not COMMIT.fullmatch(commit):
-            problems.append(
-                "this package is no git checkout: name what is installed, --commit with 40 letters"
-            )
-        if repository is None:
-            problems.append("this package is no git checkout: name the --repository that hosts fetch")
-        return Source(without_credentials(repository or "REPOSITORY"), commit or "COMMIT"), problems
-    git = ["git", "-C", str(checkout)]
-    problems = []
-    asked = shell.ask([*git, "rev-parse", "--verify", "--quiet", f"{commit or 'HEAD'}^{{commit}}"])
-    found = asked.out.strip()
-    if asked.code and commit is not None and COMMIT.fullmatch(commit):
-        found = commit  # the hosts fetch it from the repository, which may have more commits
-    elif asked.code:
-        problems.append(f"--commit {commit or 'HEAD'}: git knows no such commit in {checkout}")
-        found = "COMMIT"
     if commit is None:
-        if shell.ask([*git, "status", "--porcelain", "--untracked-files=no"]).out.strip():
-            problems.append(
-                f"{checkout} has changes that no commit has, and hosts would not: commit them, or name --commit HEAD"
+        commit = _git(checkout, "rev-parse", "--verify", "HEAD")
+        if _git(checkout, "status", "--porcelain", "--untracked-files=no"):
+            raise LaunchError(
+                f"{checkout}: uncommitted changes, which hosts would not have. Commit them, or use --commit HASH."
             )
-        if not shell.ask([*git, "branch", "--remotes", "--contains", found]).out.strip():
-            problems.append(
-                f"commit {found[:12]} is on no branch of a remote, so hosts cannot fetch it: git push, or name --commit"
+        if not _git(checkout, "branch", "--remotes", "--contains", commit):
+            raise LaunchError(
+                f"commit {commit[:12]} is on no branch of a remote, so hosts cannot fetch it. Run git push, or use "
+                "--commit HASH."
             )
-    if repository is None:
-        asked = shell.ask([*git, "remote", "get-url", "origin"])
-        repository = asked.out.strip()
-        if asked.code:
-            problems.append(
-                "the checkout has no remote called origin: name the --repository that hosts fetch"
-            )
-            repository = "REPOSITORY"
-    elif without_credentials(repository) != repository:
-        problems.append(
-            f"--repository {without_credentials(repository)}: got a user, a password or a token, which scripts and "
-            "logs would show. Name the address without it."
+    if not COMMIT.fullmatch(commit):
+        raise LaunchError(f"--commit {commit!r}: expected the full hash, 40 digits (git rev-parse HEAD)")
+    repository = repository or without_credentials(_git(checkout, "remote", "get-url", "origin"))
+    if repository.startswith("-") or without_credentials(repository) != repository:
+        raise LaunchError(
+            f"--repository {without_credentials(repository)!r}: expected an address without a user, a password or a "
+            "token, which scripts and logs would show"
         )
-    repository = without_credentials(repository)
-    if repository.startswith("-"):
-        problems.append(f"--repository {repository!r}: expected an address")
-    return Source(without_key(repository), found), problems
+    found = SCP_LIKE.fullmatch(repository)  # as https, which needs no key
+    return Source(
+        f"https://{found['host']}/{found['path']}" if found and "://" not in repository else repository,
+        commit,
+    )
 
 
-def without_key(repository: str) -> str:
-    """Rewrite an ssh address as https, which needs no key; return other addresses unchanged."""
-    found = SCP_LIKE.fullmatch(repository)
-    return f"https://{found['host']}/{found['path']}" if found and "://" not in repository else repository
+def _git(checkout: Path, *words: str) -> str:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(checkout), *words], capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise LaunchError(
+            f"{checkout}: git {' '.join(words)} failed. Name the source: --commit HASH --repository URL"
+        ) from error
+    return done.stdout.strip()

@@ -3,7 +3,8 @@
     tpu-vm: (none) -> CREATING -> READY -> PREEMPTED, TERMINATED
     queued resource: WAITING_FOR_RESOURCES -> PROVISIONING -> ACTIVE -> SUSPENDED; FAILED
 
-A preempted VM is deleted and created again; a VM that a user has stopped is left alone.
+A preempted VM is deleted and created again; a VM that a user has stopped is left alone. Every command is printed before
+it runs.
 """
 
 from __future__ import annotations
@@ -11,21 +12,19 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from typing_extensions import override
-
 from trm_train.errors import CapacityError, LaunchError
-from trm_train.launch.shell import Done, Shell
+from trm_train.launch import scripts
+from trm_train.launch.scripts import Answer
 from trm_train.launch.source import Source
-from trm_train.launch.target import AGAIN_S, Script, Target, Work
 
 NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
-ZONE = re.compile(r"[a-z0-9-]+")
-PROJECT = re.compile(r"[a-z0-9.:-]+")
+WORD = re.compile(r"[a-z0-9][a-z0-9.:-]*")
 ACCELERATOR = re.compile(r"(?P<kind>v[0-9]+[a-z]*)-(?P<size>[0-9]+)")
 RUNTIMES = {
     "v2": "tpu-ubuntu2204-base",
@@ -36,20 +35,19 @@ RUNTIMES = {
     "v6e": "v2-alpha-tpuv6e",
 }
 """Software version of a VM for each kind of TPU, as Google recommends for jax."""
-CREATE_S = 1800.0
+LIMIT_S = 180.0
+"""Timeout of a gcloud command (s)."""
+CREATE_S = INSTALL_S = 1800.0
+"""Timeouts for the creation of a TPU, and the installation of Python, jax and all other requirements (s)."""
+REACHABLE_S = 600.0
+"""Timeout for new hosts to accept connections, which takes minutes (s)."""
+AGAIN_S = 10.0
+"""Polling interval of a TPU that is being created (s)."""
 LOST = ("PREEMPTED", "TERMINATED", "FAILED", "SUSPENDED", "HIDDEN", "UNHIDING")
 """Final states of a VM: it must be deleted and created again."""
 HELD = ("STOPPED", "STOPPING", "HIDING")
 """States of a VM that a user stopped or hid on purpose."""
-
-REFUSALS = (
-    (r"no more capacity|stockout|insufficient capacity|resource_pool_exhausted", "capacity"),
-    (r"quota", "quota"),
-    (r"reauthentication|unauthenticated|refresh.*token|gcloud auth login", "login"),
-    (r"permission_?denied|permission .*denied|forbidden|does not have permission|\b403\b", "permission"),
-    (r"has not been used in project|service_disabled|it is disabled", "api"),
-)
-"""Patterns of gcloud's error messages, and the kind of refusal."""
+FULL = re.compile(r"no more capacity|stockout|insufficient capacity|resource_pool_exhausted", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,252 +75,190 @@ class TpuRequest:
     create: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        kinds = ", ".join(RUNTIMES)
         found = ACCELERATOR.fullmatch(self.accelerator)
         if found is None or (self.runtime is None and found["kind"] not in RUNTIMES):
+            kinds = ", ".join(RUNTIMES)
             raise LaunchError(f"--accelerator {self.accelerator}: expected KIND-SIZE, as v4-8, of {kinds}")
-        for option, value, pattern in (
-            ("name", self.name, NAME),
-            ("zone", self.zone, ZONE),
-            ("project", self.project, PROJECT),
-            ("runtime", self.runtime, re.compile(r"[a-z0-9][a-z0-9.-]*")),
-        ):
-            if value is not None and not pattern.fullmatch(value):
-                raise LaunchError(
-                    f"--{option} {value!r}: expected lower-case letters, digits and -, starting with a letter"
-                )
+        given = {"name": self.name, "zone": self.zone, "project": self.project, "runtime": self.runtime}
+        for option, value in given.items():
+            if value is not None and not (NAME if option == "name" else WORD).fullmatch(value):
+                raise LaunchError(f"--{option} {value!r}: expected lower-case letters, digits and -")
 
-    @property
-    def software(self) -> str:
-        """Software version of the VM."""
-        return self.runtime or RUNTIMES[self.accelerator.partition("-")[0]]
+    def gcloud(self, *words: str) -> list[str]:
+        """Return a gcloud command for TPUs: kind of resource, verb, name, further words."""
+        place = [f"--zone={self.zone}"] if self.zone else []
+        place += [f"--project={self.project}"] if self.project else []
+        return ["gcloud", "compute", "tpus", *words[:3], *place, *words[3:]]
 
-    @property
-    def hosts(self) -> int:
-        """Expected number of hosts; the created VM reports the real number."""
-        kind, _, size = self.accelerator.partition("-")
-        if kind in ("v5litepod", "v6e"):
-            return 1 if int(size) <= 8 else int(size) // 4
-        return max(int(size) // 8, 1)
+    def creation(self) -> list[str]:
+        """Return the command that creates it."""
+        what, node, version = "tpu-vm", list[str](), "--version"
+        if self.queued:
+            what, node, version = "queued-resources", ["--node-id", self.name], "--runtime-version"
+        words = self.gcloud(what, "create", self.name, *node, "--accelerator-type", self.accelerator)
+        runtime = self.runtime or RUNTIMES[self.accelerator.partition("-")[0]]
+        return [*words, version, runtime, *(["--spot"] if self.spot else []), *self.create]
+
+    def deletion(self) -> list[str]:
+        """Return the command that deletes it."""
+        if self.queued:
+            return self.gcloud("queued-resources", "delete", self.name, "--force", "--quiet")
+        return self.gcloud("tpu-vm", "delete", self.name, "--quiet")
+
+    def ssh(self, worker: str, script: str) -> list[str]:
+        """Return the command that runs a script on a host, or on `all`."""
+        return self.gcloud("tpu-vm", "ssh", self.name, f"--worker={worker}", "--quiet", f"--command={script}")
 
 
-class Tpu(Target):
-    """A TPU VM.
+@dataclass(frozen=True)
+class Done:
+    """Result of a command: exit code, standard output, and the last lines of standard error."""
+
+    code: int
+    out: str
+    reason: str
+
+
+class Tpu:
+    """A TPU VM, and the runs on its hosts.
 
     Args:
-        shell: Runs commands.
+        request: Requested TPU.
         source: Source to install.
         extras: Optional extras of the package.
-        request: Requested TPU.
+        say: Shows a message.
     """
 
-    def __init__(self, shell: Shell, source: Source, extras: Sequence[str], request: TpuRequest) -> None:
-        super().__init__(shell, source, extras, devices=True)
-        self._request = request
-        self._count = request.hosts
-        self._assumed = "" if shell.dry else "READY"
+    def __init__(
+        self, request: TpuRequest, source: Source, extras: Sequence[str], say: Callable[[str], None]
+    ) -> None:
+        self.request, self.source, self.extras, self._say = request, source, extras, say
+        self.count = 1
+        self._printed: set[str] = set()
 
     @property
-    @override
     def place(self) -> str:
         """Kind and name of the TPU."""
-        return f"{self._request.accelerator} {self._request.name}"
+        return f"{self.request.accelerator} {self.request.name}"
 
-    @property
-    @override
-    def count(self) -> int:
-        return self._count
+    def state(self) -> str:
+        """Return the state of the VM, including its queued resource; empty if it does not exist."""
+        if self.request.queued:
+            queued = self._describe("queued-resources")
+            state = "" if queued is None else str(queued.get("state", {}).get("state", ""))
+            if state != "ACTIVE":
+                return state
+        described = self._describe("tpu-vm")
+        if described is None:
+            return "FAILED" if self.request.queued else ""  # only the queued resource is left
+        kind = str(described.get("acceleratorType", "")).rpartition("/")[2]
+        if kind != self.request.accelerator:
+            raise LaunchError(
+                f"{self.request.name} exists as {kind or 'something else'} (expected {self.request.accelerator}). "
+                f"Choose another --name, or delete it"
+            )
+        self.count = len(described.get("networkEndpoints", [])) or 1
+        return str(described.get("state", ""))
 
-    @override
-    def problems(self) -> list[str]:
-        """Check login, project, zone, availability there, and that an existing TPU of this name has the same kind."""
-        asked = self._shell.ask(
-            ["gcloud", "auth", "list", "--filter=status:ACTIVE", "--format=value(account)"], assume="me"
-        )
-        if not asked.out.strip():
-            return ["nobody is logged in to gcloud: gcloud auth login"]
-        found: list[str] = []
-        for option, given, key in (
-            ("project", self._request.project, "project"),
-            ("zone", self._request.zone, "compute/zone"),
-        ):
-            if given is None:
-                asked = self._shell.ask(["gcloud", "config", "get-value", key], assume="set")
-                if asked.out.strip() in ("", "(unset)"):
-                    found.append(
-                        f"no {option}: --{option} {option.upper()}, or gcloud config set {key} {option.upper()}"
-                    )
-        if found:
-            return found
-        offered = self._shell.ask(
-            self._gcloud("accelerator-types", "describe", self._request.accelerator, "--format=json"),
-            assume="{}",
-        )
-        if offered.code and "NOT_FOUND" in offered.err:
-            return [
-                f"{self._request.accelerator} is not offered in this zone: gcloud compute tpus accelerator-types list"
-            ]
-        if offered.code:
-            return [str(refused(offered, self._request))]
-        try:
-            self._state()
-        except LaunchError as error:
-            return [str(error)]
-        return []
-
-    @override
     def ensure(self) -> None:
         """Find or create the VM, replacing a preempted one, and wait until all its hosts answer."""
-        waited, created = "", False
-        while (state := self._state()) != "READY":
+        before, created = "", False
+        while (state := self.state()) != "READY":
             if state in HELD:
                 raise LaunchError(
                     f"{self.place} is {state}, by request. Start it (gcloud compute tpus tpu-vm start "
-                    f"{self._request.name}), delete it, or choose another --name"
+                    f"{self.request.name}), delete it, or choose another --name"
                 )
             if state in LOST and created:
-                raise LaunchError(f"{self.place} was created, and is {state}{self._why_failed()}")
+                raise LaunchError(f"{self.place} was created, and is {state}")
             if state in LOST:
-                self._shell.say(f"{self.place} is {state}: deleting and creating it again")
+                self._say(f"{self.place} is {state}: deleting and creating it again")
                 self.release()
             elif not state:
                 self._create()
                 created = True
             else:
-                if state != waited:
-                    self._shell.say(f"{self.place} is {state}; waiting")
-                waited = state
+                if state != before:
+                    self._say(f"{self.place} is {state}; waiting")
+                before = state
                 time.sleep(AGAIN_S)
-        self.wait_until_reachable()
+        deadline = time.monotonic() + REACHABLE_S
+        while len(self.ask(scripts.answered("here"))) < self.count:
+            if time.monotonic() > deadline:
+                raise LaunchError(f"{self.place}: not all of {self.count} hosts can be reached by ssh")
+            time.sleep(AGAIN_S)
 
-    @override
     def release(self) -> None:
         """Delete the VM and its queued resource."""
-        done = self._shell.ask(self._delete(), limit_s=CREATE_S)
-        self._assumed = ""
+        done = self._run(self.request.deletion(), CREATE_S)
         if done.code and not _is_missing(done):
-            raise refused(done, self._request)
+            raise LaunchError(f"{self.place} could not be deleted: {done.reason}")
 
-    @override
-    def leftover(self) -> str:
-        """Name the VM, which costs money until it is deleted, and the command that deletes it."""
-        try:
-            if not self._state(once="leftover"):
-                return ""
-        except LaunchError:  # this gcloud error was already reported
-            return ""
-        return f"{self.place} is still there, and costs: {shlex.join(self._delete())}"
-
-    @override
-    def gone(self) -> str:
-        state = self._state(once="describe")
-        return "" if state == "READY" else f"{self.place} is {state or 'not there any more'}"
-
-    @override
-    def words(self, index: int, work: Work) -> list[str]:
-        return [*work.words, *(["--distributed"] if self.count > 1 else [])]
-
-    @override
-    def ask_hosts(self, script: Script, *, assume: str, limit_s: float, once: str = "") -> list[Done]:
-        assumed = "\n".join([f"trm-launch HOST {assume}"] * self.count)
-        return [
-            self._shell.ask(self._ssh("all", script(0)), assume=assumed, limit_s=limit_s + 60.0, once=once)
-        ]
-
-    @override
-    def ask_first(self, script: str, *, assume: str, once: str = "") -> Done:
-        return self._shell.ask(self._ssh("0", script), assume=f"trm-launch HOST {assume}", once=once)
-
-    def _state(self, once: str = "state") -> str:
-        """Return the state of the VM, including its queued resource; empty if it does not exist."""
-        if self._request.queued:
-            queued = self._describe("queued-resources", {"state": {"state": "ACTIVE"}}, once)
-            state = "" if queued is None else str(queued.get("state", {}).get("state", ""))
-            if state != "ACTIVE":
-                return state
-        node = {"state": "READY", "acceleratorType": self._request.accelerator}
-        described = self._describe("tpu-vm", node, once)
-        if described is None:
-            return "FAILED" if self._request.queued else ""  # only the queued resource is left
-        kind = str(described.get("acceleratorType", "")).rpartition("/")[2]
-        if kind != self._request.accelerator:
+    def everywhere(self, word: str, script: str, limit_s: float = LIMIT_S) -> None:
+        """Run a script on all hosts; raise LaunchError unless each answers with a word."""
+        done = self._run(self.request.ssh("all", script), limit_s)
+        hosts = [answer.host for answer in scripts.answers(done.out) if answer.word == word]
+        if len(hosts) < self.count:
             raise LaunchError(
-                f"{self._request.name} exists as {kind or 'something else'} (expected {self._request.accelerator}). "
-                f"Choose another --name, or delete it"
+                f"{len(hosts)} of {self.count} hosts {word}: {done.reason}; the same command resumes"
             )
-        self._count = len(described.get("networkEndpoints", [])) or self._count
-        return str(described.get("state", ""))
 
-    def _describe(self, what: str, assumed: dict[str, Any], once: str) -> dict[str, Any] | None:
-        words = self._gcloud(what, "describe", self._request.name, "--format=json")
-        assume = json.dumps(assumed) if self._assumed else ""
-        done = self._shell.ask(words, assume=assume, once=f"{once} {what}")
-        if _is_missing(done) or (self._shell.dry and not assume):
-            return None
-        if done.code:
-            raise refused(done, self._request)
-        try:
-            value = json.loads(done.out)
-        except ValueError:
-            raise LaunchError(f"{done.line}: did not answer with JSON: {done.out[:100]!r}") from None
-        return value if isinstance(value, dict) else {}
+    def ask(self, script: str) -> list[Answer]:
+        """Run a script on all hosts, and return their answers."""
+        return scripts.answers(self._run(self.request.ssh("all", script)).out)
 
-    def _why_failed(self) -> str:
-        """Return the reason that the queue gives for a failed request."""
-        if not self._request.queued:
-            return ""
-        queued = self._describe("queued-resources", {}, "state") or {}
-        failed = queued.get("state", {}).get("failedData", {}).get("error", {})
-        return f": {failed['message']}" if "message" in failed else ""
+    def log(self, run: str, place: str) -> tuple[str, str]:
+        """Return the first host's log of a run from a position on, and its end position."""
+        done = self._run(self.request.ssh("0", scripts.log(run, place)), key="log")
+        head, _, text = done.out.partition("\n")
+        found = scripts.answers(head)
+        if done.code or not found or found[0].word != "log" or not scripts.PLACE.fullmatch(found[0].value):
+            return "", place
+        return text, found[0].value
 
     def _create(self) -> None:
-        asked = self._request
-        what, node, version = "tpu-vm", [], "--version"
-        if asked.queued:
-            what, node, version = "queued-resources", ["--node-id", asked.name], "--runtime-version"
-        words = self._gcloud(what, "create", asked.name, *node, "--accelerator-type", asked.accelerator)
-        words += [version, asked.software, *(["--spot"] if asked.spot else []), *asked.create]
-        done = self._shell.ask(words, limit_s=CREATE_S)
-        self._assumed = "READY"
-        if done.code and "ALREADY_EXISTS" not in done.err and "already exists" not in done.err:
-            raise refused(done, asked)
+        done = self._run(self.request.creation(), CREATE_S)
+        if FULL.search(done.reason):
+            raise CapacityError(
+                f"no {self.request.accelerator} is free: --queued waits in line for one, or take another --zone "
+                f"({done.reason})"
+            )
+        if done.code and "ALREADY_EXISTS" not in done.reason and "already exists" not in done.reason:
+            raise LaunchError(f"{self.place} could not be created: {done.reason}")
 
-    def _delete(self) -> list[str]:
-        if self._request.queued:
-            return self._gcloud("queued-resources", "delete", self._request.name, "--force", "--quiet")
-        return self._gcloud("tpu-vm", "delete", self._request.name, "--quiet")
+    def _describe(self, what: str) -> dict[str, Any] | None:
+        done = self._run(self.request.gcloud(what, "describe", self.request.name, "--format=json"))
+        if _is_missing(done):
+            return None
+        try:
+            if done.code:
+                raise ValueError(done.reason)
+            return dict(json.loads(done.out))
+        except (ValueError, TypeError) as error:
+            raise LaunchError(f"gcloud compute tpus {what} describe {self.request.name}: {error}") from error
 
-    def _ssh(self, worker: str, script: str) -> list[str]:
-        words = [f"--worker={worker}", "--quiet", f"--command={script}"]
-        return self._gcloud("tpu-vm", "ssh", self._request.name, *words)
-
-    def _gcloud(self, *words: str) -> list[str]:
-        asked = self._request
-        place = [f"--zone={asked.zone}"] if asked.zone else []
-        place += [f"--project={asked.project}"] if asked.project else []
-        return ["gcloud", "compute", "tpus", words[0], words[1], words[2], *place, *words[3:]]
-
-
-def refused(done: Done, asked: TpuRequest) -> LaunchError:
-    """Return an error that explains why gcloud refused, with the remedy."""
-    said = done.err.lower()
-    kind = next((meaning for pattern, meaning in REFUSALS if re.search(pattern, said)), "")
-    where = asked.zone or "its zone"
-    if kind == "capacity":
-        return CapacityError(
-            f"no {asked.accelerator} is free in {where}: --queued waits in line for one, or take another --zone "
-            f"({done.reason})"
-        )
-    way_out = {
-        "quota": f"the quota does not allow {'spot ' if asked.spot else ''}{asked.accelerator} in {where}: ask for "
-        "more at https://console.cloud.google.com/iam-admin/quotas (service tpu.googleapis.com), or take another "
-        "kind or zone, or another of --spot and on demand",
-        "login": "the login of gcloud has ended: gcloud auth login",
-        "permission": "this account may not do that: it needs the role TPU Admin (roles/tpu.admin) in the project",
-        "api": "the project does not use TPUs yet: gcloud services enable tpu.googleapis.com",
-    }
-    return LaunchError(f"{way_out[kind]} ({done.reason})") if kind else done.failure()
+    def _run(self, words: Sequence[str], limit_s: float = LIMIT_S, key: str = "") -> Done:
+        """Run a command; of those with the same key or the same words, only the first is printed."""
+        line = shlex.join(words)
+        if (key or line) not in self._printed:
+            self._printed.add(key or line)
+            self._say(f"$ {line}")
+        try:
+            done = subprocess.run(
+                words,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=limit_s,
+            )
+        except FileNotFoundError:
+            raise LaunchError(f"{words[0]} is not on the PATH of this machine") from None
+        except subprocess.TimeoutExpired:
+            return Done(124, "", f"no answer for {limit_s:g} s")
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        return Done(done.returncode, done.stdout, " ".join(lines[-3:]) or f"exit code {done.returncode}")
 
 
 def _is_missing(done: Done) -> bool:
-    return bool(done.code) and ("NOT_FOUND" in done.err or "not found" in done.err.lower())
+    return bool(done.code) and ("NOT_FOUND" in done.reason or "not found" in done.reason.lower())

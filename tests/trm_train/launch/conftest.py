@@ -1,4 +1,4 @@
-"""Stand-in machines, which are folders: `gcloud`, `ssh` and Slurm commands on the PATH that really run scripts."""
+"""Stand-in machines, which are folders: `gcloud` and Slurm commands on the PATH that really run scripts."""
 
 from __future__ import annotations
 
@@ -27,17 +27,6 @@ chmod +x .venv/bin/trm-train
 echo "$@" >> "$FAKE_CLOUD/synced"
 """
 HOSTNAME = '#!/bin/sh\necho "$FAKE_HOST"\n'
-SSH = """#!/bin/bash
-# ssh -o X -o Y HOST COMMAND
-while [ "$1" = -o ]; do shift 2; done
-host="$1"; shift
-if grep -qx "$host" "$FAKE_CLOUD/down" 2> /dev/null; then
-  echo "ssh: connect to host $host: Connection timed out" >&2; exit 255
-fi
-export HOME="$FAKE_CLOUD/hosts/$host" FAKE_HOST="$host" FAKE_MACHINE="$host" PATH="$FAKE_CLOUD/host_bin:$PATH"
-mkdir -p "$HOME"; cd "$HOME"
-exec bash -c "$*"
-"""
 
 
 @dataclass
@@ -91,7 +80,6 @@ def cloud(
     for name in ("bin", "host_bin"):
         (folder / name).mkdir(parents=True)
     script(folder / "bin" / "gcloud", f'#!/bin/sh\nexec {sys.executable} -S {HERE / "fake_gcloud.py"} "$@"\n')
-    script(folder / "bin" / "ssh", SSH)
     for name in ("sbatch", "srun", "scontrol"):
         script(
             folder / "bin" / name,
@@ -105,7 +93,6 @@ def cloud(
     monkeypatch.setenv("PATH", str(folder / "bin"), prepend=os.pathsep)
     monkeypatch.setenv("FAKE_CLOUD", str(folder))
     monkeypatch.setattr("trm_train.launch.tpu.AGAIN_S", 0.05)
-    monkeypatch.setattr("trm_train.launch.target.AGAIN_S", 0.05)
     made = Cloud(folder, repository, root)
     for name, text in {"account": "me@example.com", "project": "p", "zone": "us-central2-b"}.items():
         made.set(name, text)
