@@ -188,9 +188,15 @@ def warm_kernels() -> None:
         process.wait()
 
 
+class Captured(io.StringIO):
+    """Output of a command in this process, which can have any letter, as a terminal's."""
+
+    encoding = "utf-8"  # type: ignore[assignment]
+
+
 def run_here(main: Callable[[list[str]], None], *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a command in this process, which has already imported everything; return it like a finished process."""
-    out, err = io.StringIO(), io.StringIO()
+    out, err = Captured(), Captured()
     before = signal.getsignal(signal.SIGTERM)
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

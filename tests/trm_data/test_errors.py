@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
 from importlib.resources import files
-from pathlib import Path
 
 import pytest
 
@@ -33,13 +30,3 @@ def test_only_a_full_disk_is_told_to_free_space(number: int, advice: str) -> Non
 @pytest.mark.parametrize("package", ["trm_data", "trm_train", "trm_eval"])
 def test_the_types_of_every_package_are_for_others_too(package: str) -> None:
     assert files(package).joinpath("py.typed").is_file()
-
-
-@pytest.mark.parametrize("program", ["trm-data", "trm-eval"])
-def test_letters_that_the_locale_has_not_are_a_line(program: str, tmp_path: Path) -> None:
-    command = [str(Path(sys.executable).with_name(program)), "sql", "SELECT 1", "--root", str(tmp_path / "é")]
-    locale = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
-    done = subprocess.run(command, env={**os.environ, **locale}, capture_output=True, check=False)
-    assert (done.returncode, done.stdout) == (2, b"")
-    assert b"set PYTHONUTF8=1, or LC_ALL=C.UTF-8" in done.stderr
-    assert len(done.stderr.splitlines()) == 1

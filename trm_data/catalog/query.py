@@ -20,7 +20,6 @@ from duckdb.sqltypes import DuckDBPyType
 
 from trm_data.catalog.schema import quote_identifier, quote_literal
 from trm_data.catalog.write import catalog_index
-from trm_data.command.signals import interrupting
 from trm_data.errors import Note, QueryError
 from trm_data.storage.root import Layout, Root, resolve_root
 
@@ -262,7 +261,7 @@ def run_locked(
         as_table: Return an Arrow table instead of rows.
         most_rows: Limit of rows of an Arrow table; further rows are not fetched.
     """
-    with _errors_of(connection):
+    with _errors_of():
         found = connection.sql(_statement(connection, sql, parameters), params=list(parameters))
         table = _answer(found, most_rows)
         if as_table:
@@ -272,14 +271,10 @@ def run_locked(
 
 
 @contextmanager
-def _errors_of(connection: duckdb.DuckDBPyConnection) -> Generator[None, None, None]:
-    """Raise errors of DuckDB as QueryError, and interrupt the query at a signal.
-
-    DuckDB checks for signals only between its tasks, and some queries are a single task.
-    """
+def _errors_of() -> Generator[None, None, None]:
+    """Raise errors of DuckDB as QueryError."""
     try:
-        with interrupting(connection.interrupt):
-            yield
+        yield
     except duckdb.Error as error:
         raise QueryError(_as_typed(str(error))) from error
 
@@ -302,7 +297,7 @@ def frame_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> polars.Data
     """Like `run_locked`, but return a data frame over DuckDB's Arrow buffers."""
     import polars
 
-    with _errors_of(connection):
+    with _errors_of():
         table = _answer(connection.sql(_statement(connection, sql)), None)
     if twice := sorted({name for name in table.column_names if table.column_names.count(name) > 1}):
         raise QueryError(f"two columns have the name {twice[0]!r}; rename one with AS")

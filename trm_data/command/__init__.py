@@ -6,24 +6,19 @@ import inspect
 import io
 import json
 import os
-import re
-import shutil
-import signal
 import sys
-import textwrap
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, is_dataclass
 from enum import IntEnum
 from types import NoneType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import tyro
-from typing_extensions import override
 from tyro.conf import arg, subcommand
 
 from trm_data.closest import no_such
-from trm_data.command.signals import hear_signals, resend_dropped_signals
+from trm_data.command.signals import exit_on_sigterm
 from trm_data.errors import OF_SPACE, Note
 
 LONGEST_ERROR = 10_000
@@ -43,7 +38,7 @@ class Exit(IntEnum):
     BUCKET = 4
     """A bucket is unreachable or denies access."""
     STALLED = 5
-    """Training made no progress, was slower than the requested minimum, or another process died."""
+    """Another process of the run has ended."""
     INTERRUPTED = 130
     """Ctrl-C; the same command resumes the work."""
     BROKEN_PIPE = 141
@@ -146,7 +141,7 @@ def parse_command(
         description = f"{description} `{program} COMMAND --help` shows options and examples."
     registry = tyro.constructors.ConstructorRegistry()
     registry.primitive_rule(_choice_or_none)
-    with help_fits_terminal(), registry:
+    with registry:
         return tyro.cli(
             _briefly(commands) if listed else commands,
             prog=program,
@@ -186,50 +181,6 @@ def _briefly(commands: Any) -> Any:
     return Union[tuple(brief)]  # noqa: UP007
 
 
-@contextmanager
-def help_fits_terminal() -> Generator[None, None, None]:
-    """Wrap the paragraphs of help text printed in this context at the terminal width."""
-    shown = _Shown()
-    try:
-        with redirect_stdout(shown):
-            yield
-    finally:
-        sys.stdout.write(_wrapped(shown.text()))
-
-
-class _Shown(io.TextIOWrapper):
-    """Captures output in the colors and encoding of stdout."""
-
-    def __init__(self) -> None:
-        self._bytes, self._screen = io.BytesIO(), sys.stdout
-        encoding = getattr(self._screen, "encoding", None) or "utf-8"
-        super().__init__(self._bytes, encoding, errors="replace", newline="")
-
-    @override
-    def isatty(self) -> bool:
-        return self._screen.isatty()
-
-    def text(self) -> str:
-        """Return all captured text."""
-        self.flush()
-        return self._bytes.getvalue().decode(self.encoding)
-
-
-def _wrapped(help_text: str) -> str:
-    """Wrap the paragraphs of help text at the terminal width; tyro wraps only the option lines.
-
-    tyro also starts a new line at each source line that does not begin with a letter.
-    """
-    wrap = textwrap.TextWrapper(
-        max(40, shutil.get_terminal_size().columns), break_long_words=False, break_on_hyphens=False
-    )
-    parts = re.split(r"\n{2,}", help_text)
-    return "\n\n".join(wrap.fill(part) if _PARAGRAPH.match(part) else part for part in parts)
-
-
-_PARAGRAPH = re.compile(r"(?!usage:)[A-Za-z`].*(\n[^\s╭│╰+|].*)*$")
-
-
 def answer_version(program: str, arguments: Sequence[str]) -> None:
     """Print the version and exit if `--version` is the first argument.
 
@@ -255,23 +206,19 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, io.StringIO())
-    if "utf" not in sys.getfilesystemencoding().lower() and not all(word.isascii() for word in sys.argv):
-        text = "this locale has no letters but ASCII, and the command has others; set PYTHONUTF8=1, or LC_ALL=C.UTF-8"
-        print(f"{program}: {text}", file=sys.stderr)
-        sys.exit(Exit.ERROR)
-    _buffer_output()
-    heard = hear_signals(Exit.TERMINATED)
+    exit_on_sigterm(Exit.TERMINATED)
     try:
-        with resend_dropped_signals(heard):
-            try:
-                yield
-            finally:
-                _flush_output()
+        try:
+            yield
+        finally:
+            _flush_output()
     except BrokenPipeError:  # the reader closed the pipe
         sys.stderr.close()
         sys.exit(Exit.BROKEN_PIPE)
     except KeyboardInterrupt:
-        _say_interrupted(program)
+        print(
+            f"{program}: interrupted; partial files do not count; the same command resumes", file=sys.stderr
+        )
         sys.exit(Exit.INTERRUPTED)
     except (*expected, OSError) as error:
         full = isinstance(error, OSError) and error.errno in OF_SPACE
@@ -281,19 +228,6 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         print(f"{said}{'; free some space; the same command resumes' if full else ''}", file=sys.stderr)
         sys.exit(getattr(error, "exit_code", Exit.ERROR))
     except Exception as error:
-        if signal.SIGINT in heard or _is_of_interrupt(error):
-            _say_interrupted(program)
-            sys.exit(Exit.INTERRUPTED)
-        if signal.SIGTERM in heard:
-            sys.exit(Exit.TERMINATED)
-        encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-        if isinstance(error, UnicodeEncodeError) and "utf" not in encoding.lower() + error.encoding:
-            letter = ascii(error.object[error.start])
-            print(
-                f"{program}: stdout: encoding {encoding} has no {letter}. Set PYTHONIOENCODING=utf-8.",
-                file=sys.stderr,
-            )
-            sys.exit(Exit.ERROR)
         if not is_of_memory(error):
             raise
         print(
@@ -302,20 +236,6 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
             file=sys.stderr,
         )
         sys.exit(Exit.ERROR)
-
-
-def _buffer_output() -> None:
-    """Buffer stdout by lines if Python runs unbuffered.
-
-    Unbuffered Python ignores short writes, so a slow or closed pipe would lose output without an error.
-    """
-    raw = getattr(sys.stdout, "buffer", None)
-    mine = sys.stdout is sys.__stdout__  # and nothing in this process captures the output
-    if mine and isinstance(raw, io.RawIOBase):
-        sys.stdout.flush()
-        sys.stdout = io.TextIOWrapper(
-            io.BufferedWriter(raw), sys.stdout.encoding, sys.stdout.errors, line_buffering=True
-        )
 
 
 def _flush_output() -> None:
@@ -345,27 +265,10 @@ def _shortened(text: str) -> str:
 
 def _of_system(error: Exception) -> str:
     """Return the error message; for an OSError without number and quotes, like other programs."""
-    if (
-        type(error).__module__ == "builtins"
-        and isinstance(error, OSError)
-        and error.filename
-        and error.strerror
-    ):
-        return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
+    if type(error).__module__ == "builtins" and isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror[0].lower()}{error.strerror[1:]}"
     return str(error)
-
-
-def _say_interrupted(program: str) -> None:
-    """Print the message of a command interrupted by Ctrl-C."""
-    print(f"{program}: interrupted; partial files do not count; the same command resumes", file=sys.stderr)
-
-
-def _is_of_interrupt(error: BaseException) -> bool:
-    """Return whether Ctrl-C caused an error: Python wraps a KeyboardInterrupt that arrives during class creation."""
-    behind: BaseException | None = error
-    while behind is not None and not isinstance(behind, KeyboardInterrupt):
-        behind = behind.__cause__ or behind.__context__
-    return behind is not None
 
 
 OF_MEMORY = ("can't start new thread", "failed to map segment", "cannot allocate memory", "out of memory")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from tyro.conf import Positional, arg
 
 from trm_data.command import Root, emit
-from trm_data.command.signals import signals_end
+from trm_data.command.signals import ending_at_once
 from trm_data.storage.root import resolve_root
 from trm_eval.errors import EvalError
 from trm_train.commands.common import DataOption, ScaleOption
@@ -72,7 +72,7 @@ class Predict:
 
     def run(self) -> int:
         """Solve the puzzles and print the answers."""
-        with signals_end("trm-eval"):
+        with ending_at_once():
             return self._answer()
 
     def _answer(self) -> int:

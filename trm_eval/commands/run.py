@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from trm_data.command import Exit, Root, emit
-from trm_data.command.signals import signals_end
+from trm_data.command.signals import ending_at_once
 from trm_data.errors import DataError, LabError
 from trm_data.storage.root import resolve_root
 from trm_eval.errors import EvalError, NoCheckpointError
@@ -132,7 +132,7 @@ class Run:
         request = self._request(steps)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
         hosts = self.processes.join("trm-eval", self._one_process())
-        with signals_end("trm-eval"), hosts.ending_alone():
+        with ending_at_once(), hosts.ending_alone():
             code = self._evaluate(request, steps, hosts)
             return int(hosts.barrier("the end", str(int(code)), limit_s=REPORTED_S)[0])
 

@@ -205,6 +205,8 @@ class _Pool:
                 start_new_session=True,
             )
             self.processes.add(process)
+            if self.stopping.is_set():  # the signal came before the process was known
+                process.terminate()
             printed, _ = process.communicate()
             self.processes.discard(process)
         if process.returncode == Exit.DONE:

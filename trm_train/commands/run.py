@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 import tyro
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, Root, emit, help_fits_terminal
-from trm_data.command.signals import SignalReceiver, signals_end
+from trm_data.command import Exit, Root, emit
+from trm_data.command.signals import ending_at_once
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import (
     DataOption,
@@ -140,8 +140,8 @@ def run_experiment(name: str, overrides: list[str]) -> int:
     if options.build:
         for dataset in options.config.data.names:
             build_missing(dataset, layout, options.root, sources=sources, quiet=options.json)
-    with signals_end("trm-train") as heard, hosts.ending_alone():
-        return _train(item, options, layout, hosts, heard)
+    with ending_at_once(), hosts.ending_alone():
+        return _train(item, options, layout, hosts)
 
 
 def _train(
@@ -149,7 +149,6 @@ def _train(
     options: RunOptions,
     layout: Layout,
     hosts: Hosts,
-    heard: SignalReceiver | None,
 ) -> int:
     """Train and print the result; return the exit code."""
     from trm_train.console import RunConsole
@@ -170,7 +169,6 @@ def _train(
             label=options.label,
             hosts=hosts,
             initial=initial,
-            begins=lambda stop: stop.take_over(heard),
         )
     if hosts.is_coordinator:
         emit(_facts(result), _said(result), as_json=options.json)
@@ -219,7 +217,7 @@ Options = TypeVar("Options")
 def parse_options(default: Options, program: str, description: str | None, arguments: list[str]) -> Options:
     """Parse arguments that replace options of a default."""
 
-    with spelled_values(), help_fits_terminal():
+    with spelled_values():
         return tyro.cli(
             type(default),
             prog=program,

@@ -5,7 +5,6 @@ The device never waits for the host: the next steps are dispatched before the me
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
@@ -40,9 +39,10 @@ def train(
     label: str = "",
     hosts: Hosts | None = None,
     initial: Initial | None = None,
-    begins: Callable[[StopRequest], None] = lambda _: None,
 ) -> TrainResult:
     """Train a run to its last step, starting from its newest checkpoint if it has one.
+
+    From the first step on, a signal stops the run after a step and a checkpoint.
 
     Args:
         experiment: Experiment that names the run.
@@ -55,7 +55,6 @@ def train(
         label: User's label for the run; empty keeps the current label.
         hosts: All processes that train the run; each of them calls this function. None for a single process.
         initial: Initial weights of a new run; `config` has their digest. None initializes them randomly.
-        begins: Called before the first step. From then on, a signal stops the run after a step and a checkpoint.
 
     Raises:
         ConfigError: The configuration cannot be run.
@@ -83,7 +82,6 @@ def train(
         )
         with stop_signals() as stop, preemption_stops(stop):
             try:
-                begins(stop)
                 step, validated = _run_steps(run, stop)
             except Exception as error:
                 better = explained(run, error)

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import Any
 
 from trm_data.command import Exit
-from trm_data.command.signals import SignalReceiver, handled
+from trm_data.command.signals import STOPS, handled
 
 URL_VARIABLE = "TRM_METADATA_URL"
 """Environment variable: URL of a metadata server in place of Google's."""
@@ -71,13 +71,6 @@ class StopRequest:
         """Exit code that this process was asked to end with; 0 if it was not asked."""
         return 128 + self.signal if self.signal else Exit.DONE
 
-    def take_over(self, heard: SignalReceiver | None) -> None:
-        """Take over the signals received by an earlier listener, so that none is lost in between."""
-        if heard is None:
-            return
-        heard.close()
-        self.signal = self.signal or next(iter(heard.signals), 0)
-
     def agree(self) -> None:
         """Send the request to the other processes, if any, and read the result of the previous call.
 
@@ -98,7 +91,7 @@ def stop_signals() -> Generator[StopRequest, None, None]:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    with handled(request, signal.SIGTERM, signal.SIGINT):
+    with handled(request, *STOPS):
         yield stop
 
 

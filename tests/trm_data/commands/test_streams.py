@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import subprocess
 import sys
@@ -23,7 +22,7 @@ COMMANDS = (["trm-data", "list"], ["trm-train", "status"], ["trm-eval", "sql", "
 
 @pytest.mark.integration
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda words: words[0])
-def test_stdout_that_takes_nothing_or_not_these_letters(tmp_path: Path, command: list[str]) -> None:
+def test_stdout_that_takes_nothing(tmp_path: Path, command: list[str]) -> None:
     root = recorded_root(tmp_path / "root", "evaluated")
     program, *words = command
     line = [str(Path(sys.executable).with_name(program)), *words, "--root", root.place]
@@ -31,13 +30,8 @@ def test_stdout_that_takes_nothing_or_not_these_letters(tmp_path: Path, command:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr.count("\n")) == (Exit.ERROR, 1), done.stderr
-    assert done.stderr.startswith(f"{program}: stdout: no space left on device")
-    for encoding in ("ascii", "latin-1"):
-        environment = {**os.environ, "PYTHONIOENCODING": encoding}
-        done = subprocess.run(line, capture_output=True, text=True, env=environment)
-        assert (done.returncode, done.stderr.count("\n")) == (Exit.ERROR, 1), done.stderr
-        assert f"stdout: encoding {codecs.lookup(encoding).name}" in done.stderr
-        assert "PYTHONIOENCODING=utf-8" in done.stderr
+    assert done.stderr.startswith(f"{program}: ")
+    assert "no space left on device; free some space" in done.stderr
 
 
 @pytest.mark.parametrize("program", ["trm-data", "trm-eval"])
