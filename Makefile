@@ -52,7 +52,7 @@ reliability: setup
 
 # docs/experiments, from the registry.
 pages: setup
-	$(BIN)/python -m trm_train.experiments.pages docs/experiments
+	$(BIN)/python tools/pages.py docs/experiments
 
 # libtpu and NVIDIA's compiler, of the versions that belong to the installed jax, beside the project's environment.
 targets: setup
@@ -60,7 +60,7 @@ targets: setup
 		$$($(BIN)/python -m trm_train.targets.environment)
 
 readiness: targets
-	$(BIN)/python -m trm_train.targets.readiness docs/readiness.md
+	$(BIN)/python tools/readiness.py docs/readiness.md
 
 # Not --quiet: what it does not say it does not count either.
 docs: setup

@@ -100,7 +100,7 @@ INTEGRATION = (
     "trm_train/runs/test_status",
     "trm_train/training/test_stop",
     "trm_train/test_extend",
-    "trm_train/test_pages",
+    "documents/test_pages",
     "trust/",
 )
 """Files of the second tier: processes, buckets, hosts, batches, launching, pages, documents and kills.

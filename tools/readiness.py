@@ -1,6 +1,6 @@
 """Compiles every distinct program of the study and the published recipes for absent machines.
 
-    python -m trm_train.targets.readiness docs/readiness.md [--only 'exp01*'] [--jobs 2]
+    python tools/readiness.py docs/readiness.md [--only 'exp01*'] [--jobs 2]
 
 `make readiness`. Results are stored in a JSON file next to the page, one row for each program and target. A row is
 computed again when the code of the step has changed. If interrupted, the same command resumes.

@@ -1,4 +1,4 @@
-"""Generator of the pages of docs/experiments from the registry: `python -m trm_train.experiments.pages FOLDER`."""
+"""Generator of the pages of docs/experiments from the registry: `python tools/pages.py FOLDER`."""
 
 from __future__ import annotations
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from trm_train.targets.readiness import RECIPES, STUDY_TARGET, Program, programs, render
+from tests.documents.tools import load_tool
+
+readiness = load_tool("readiness")
+RECIPES, STUDY_TARGET, Program = readiness.RECIPES, readiness.STUDY_TARGET, readiness.Program
+programs, render = readiness.programs, readiness.render
 
 
 def test_runs_that_differ_in_data_or_rates_share_a_program() -> None:
