@@ -43,9 +43,6 @@ def root(small_layout: Layout, tmp_path: Path) -> Path:
         ("batch mine6", "trm-train batch quickstart --data.dataset mine6"),
         ("batch quickstart --data mine6", "trm-train batch quickstart --data.dataset mine6"),
         ("batch quickstart --dataset mine6 --seeds 0,1", "trm-train batch quickstart --data.dataset mine6"),
-        ("launch batch mine6 --hosts a --dry-run", "launch batch quickstart --data.dataset mine6"),
-        ("launch batch quickstart --data mine6 --hosts a", "launch batch quickstart --data.dataset mine6"),
-        ("launch batch quickstart --hosts a --dataset mine6", "launch batch quickstart --data.dataset mine6"),
     ],
 )
 def test_a_dataset_named_elsewhere_is_answered_with_the_command_that_works(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import re
-import signal
 import subprocess
 import sys
 import threading
@@ -14,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from trm_data.command import errors_end
-from trm_data.command.signals import WORDS
 from trm_data.engine import local
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import ScarceError
@@ -111,13 +109,6 @@ def test_memory_that_ran_out_is_said(error: Exception, code: int, capsys: pytest
         raise RuntimeError("another")
 
 
-def test_ctrl_c_while_a_class_is_made_is_an_interruption(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended, errors_end("trm-data"):
-        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()  # as Python 3.11 raises it
-    assert ended.value.code == 130
-    assert capsys.readouterr().err.startswith("trm-data: interrupted;")
-
-
 def test_other_processes_of_the_caller_are_left_alone() -> None:
     other = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(100,), daemon=True)
     other.start()
@@ -138,39 +129,3 @@ def test_a_server_of_workers_that_is_ended_is_said(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(local._Process, "start", start)
     with pytest.raises(ScarceError, match="the process that starts the workers was killed"):
         LocalEngine(2).run(compute, [1, 2, 3])
-
-
-MAKES_ANOTHER = """
-import time
-from trm_data.command import errors_end
-with errors_end("trm-data"):
-    try:
-        print("at work", flush=True)
-        time.sleep(30)
-    except (KeyboardInterrupt, SystemExit):
-        pass
-    raise {error}
-"""
-
-
-@pytest.mark.parametrize(
-    "error", ["ImportError('failed to import')", "SystemError('without a result')", "KeyError(1)"]
-)
-@pytest.mark.parametrize(
-    ("sent", "code", "said"),
-    [(signal.SIGINT, 130, f"trm-data: {WORDS[signal.SIGINT]}\n"), (signal.SIGTERM, 143, "")],
-)
-def test_a_signal_of_which_a_library_makes_another_error_ends_the_command(
-    error: str, sent: signal.Signals, code: int, said: str
-) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", MAKES_ANOTHER.format(error=error)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "at work\n"
-        process.send_signal(sent)
-        assert process.communicate(timeout=20) == ("", said)
-    assert process.returncode == code
