@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from trm_data.building.existing import already_built, find_folder, would_be_found
 from trm_data.engine.local import LocalEngine, default_workers, number_of_workers
 from trm_data.kinds.base import Kind
-from trm_data.kinds.registry import is_compiled, load_kind
+from trm_data.kinds.registry import code_of, is_compiled, load_kind
 from trm_data.kinds.sizes import puzzles_asked
 from trm_data.manifest import Manifest
 from trm_data.records import Selection
@@ -70,7 +70,7 @@ def estimate_build(request: BuildRequest, layout: Layout, *, workers: int | None
 
     Only local files are opened, and only small ones are read, once kernels are compiled.
     """
-    kind = load_kind(request.kind)
+    kind, request = load_kind(request.kind), replace(request, kind_code=code_of(request.kind))
     placeholder = None if request.test_source is None else SourceSpec(kind="csv")
     source = SourceSpec(kind="generated" if request.source.kind == "generated" else "csv")
     spec = request.spec(source, placeholder)

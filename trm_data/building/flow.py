@@ -21,7 +21,7 @@ from trm_data.engine.local import LocalEngine
 from trm_data.errors import QueryError, SpecError
 from trm_data.kinds import sizes
 from trm_data.kinds.base import Kind
-from trm_data.kinds.registry import is_compiled, load_kind, warm_module
+from trm_data.kinds.registry import code_of, is_compiled, load_kind, warm_module
 from trm_data.manifest import Manifest
 from trm_data.records import Selection
 from trm_data.request import BuildRequest
@@ -80,7 +80,7 @@ def build_dataset(
     begun = time.perf_counter()
     progress = progress or NoProgress()
     check_shard_examples(shard_examples)
-    kind = load_kind(request.kind)
+    kind, request = load_kind(request.kind), replace(request, kind_code=code_of(request.kind))
     check_name(request.dataset_name())
     with ExitStack() as stack:
         engine = engine or stack.enter_context(closing(LocalEngine()))

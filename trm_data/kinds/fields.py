@@ -59,14 +59,12 @@ class BuildFields:
 
     def ask(self, **others: Any) -> BuildRequest:
         """Return the request for these fields, with `others` replacing some values."""
-        from trm_data.kinds.registry import code_of
         from trm_data.request import BuildRequest
 
         names = {field.name for field in fields(self)}.intersection(
             field.name for field in fields(BuildRequest)
         )
-        values = {name: getattr(self, name) for name in names} | others
-        return BuildRequest(**values, kind_code=code_of(values["kind"]))
+        return BuildRequest(**{name: getattr(self, name) for name in names} | others)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,9 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.harness.roots import root_with
 
 from tests.conftest import error_of, run_here
+from tests.support.roots import root_with
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_train.test_loop import EXPERIMENT, TINY
 from trm_data.storage.root import Layout
