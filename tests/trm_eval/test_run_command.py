@@ -244,7 +244,7 @@ def test_of_a_glob_the_runs_that_can_be_are_evaluated_and_the_others_named(
 def test_of_a_glob_a_damaged_run_is_skipped_with_exit_code_1(several: tuple[Layout, Folder, Folder]) -> None:
     layout, _, new = several
     new.write(CONFIG_FILE, b"{")
-    for words in (["tiny*"], ["*", "--scale", "full"]):
+    for words in (["tiny*"], ["*", "--scale", "own"]):
         done = run_here(main, "run", *words, "--limit", "2", "--root", layout.place)
         assert (done.returncode, f"skipped {new.name}: " in done.stderr) == (1, True), done.stderr
         assert "exact accuracy" in done.stdout

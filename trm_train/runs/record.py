@@ -509,12 +509,12 @@ def setting_of(record: RunRecord) -> Setting | None:
 
 def _setting_of(record: RunRecord, experiments: Mapping[str, Experiment]) -> Setting | None:
     item = experiments.get(record.experiment)
-    if item is None or item.settings != (
-        OWN,
-    ):  # earlier records of own experiments name a setting of the study
-        for setting in SETTINGS:
-            if (setting.scale, setting.data) == (record.scale, record.data):
-                return setting
+    is_own = item is not None and item.settings == (OWN,)
+    for setting in (
+        () if is_own else (*SETTINGS, OWN)
+    ):  # earlier records of own experiments name one of the study
+        if (setting.scale, setting.data) == (record.scale, record.data):
+            return setting
     return None if item is None else item.setting()
 
 
