@@ -36,7 +36,7 @@ def test_every_block_does_what_it_says(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.delenv("TRM_ROOT", raising=False)
     names: dict[str, Any] = {}
     blocks = BLOCK.findall(PAGE.read_text())
-    assert len(blocks) == 11
+    assert len(blocks) == 12
     assert sum(bool(marker) for marker, _ in blocks) == 1
     for marker, source in blocks:
         compile(source, str(PAGE), "exec")

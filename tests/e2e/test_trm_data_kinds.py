@@ -144,7 +144,9 @@ def test_every_table_of_the_catalog_can_be_selected(root: Path) -> None:
         done = run(root, "sql", f"SELECT * FROM {table}", "--format", form)
         assert done.returncode == 0, done.stderr
     found = run(root, "sql", "SELECT 'nan'::FLOAT AS x, 'inf'::DOUBLE AS y", "--format", "json")
-    assert json.loads(found.stdout) == [{"x": None, "y": None}]
+    assert (found.returncode, "VARCHAR" in found.stderr) == (2, True), (
+        found.stderr
+    )  # JSON has no such numbers
 
 
 @pytest.mark.parametrize("kernels", ["compiled", "to compile"])

@@ -65,7 +65,7 @@ BORDERS = re.compile(r"[\s\u2500-\u257f]+")
         (data, "list small", "Unrecognized options: small"),
         (data, "--json list", "options: --json (applied to trm-data)"),
         (data, "", "Missing subcommand Expected one of {build, list, describe"),
-        (data, "build sudoku --size five", "Error parsing --size: invalid literal for int() with base 10: 'five'"),
+        (data, "build sudoku --aug five", "Error parsing --aug: invalid literal for int() with base 10: 'five'"),
         (data, "build --all-fr quickstart", "--all-fr, quickstart Perhaps you meant: --all-for"),
         (data, "build sudoku --size", "Missing value for argument '--size'"),
         (data, "build sudoku --difficulty exteme", "invalid choice 'exteme' for argument '--difficulty'"),

@@ -121,6 +121,9 @@ class Hosts:
         everyone = self.barrier(place, json.dumps(facts, sort_keys=True))
         problems = differences([json.loads(said) for said in everyone], self.name)
         if problems:
+            self._failed = (
+                True  # all processes raise this error, so jax's shutdown barrier ends them together
+            )
             more = len(problems) - MOST_DIFFERENCES
             shown = "\n  ".join(problems[:MOST_DIFFERENCES] + ([f"and {more} more"] if more > 0 else []))
             raise HostError(f"{place}: the processes belong to different runs:\n  {shown}")
