@@ -351,16 +351,17 @@ def _grids(lines: Iterator[str], shown: str, board: Board) -> Iterator[TextRow]:
     number = 0
     for number, line in enumerate(lines, start=1):
         grid: TextRow | None = None
+        own = section  # of the grid that this line may end
         if (cells := _grid_row(line, board)) is not None:
             grid = block.add(number, cells)
-            if grid is not None and grid.firm and last is not None and section not in _NOT_READ:
+            if grid is not None and grid.firm and last is not None and own not in _NOT_READ:
                 last = last._replace(firm=True)
         elif not line.strip():
             grid = block.blank(number)
         elif not board.spaces and (_RULE.match(line) or line.lstrip().startswith("#")):
             continue
         elif not board.spaces and (found := _section(line, shown, number)) is not None:
-            grid, section = block.end(number), found if not block.rows else section
+            grid, section = block.end(number), found
         elif _is_title(line, board):
             grid, section = block.end(number), ""
         else:
@@ -370,15 +371,15 @@ def _grids(lines: Iterator[str], shown: str, board: Board) -> Iterator[TextRow]:
                 f"{shown}:{number}: a line of {len(text)} characters, {text[:40]!r}; expected the {board.columns} "
                 f"cells of a row, a blank line or a title{hint}"
             )
-        if grid is None or section in _NOT_READ:
+        if grid is None or own in _NOT_READ:
             continue
-        if section in _ANSWER and last is not None and not grid.problem:
+        if own in _ANSWER and last is not None and not grid.problem:
             last = last._replace(answer=grid.question)
             continue
         if last is not None:
             yield last
         last = grid
-    if (grid := block.end(number + 1)) is not None:
+    if (grid := block.end(number + 1)) is not None and section not in _NOT_READ:
         if last is not None:
             yield last
         last = grid

@@ -45,7 +45,7 @@ SELECT
     weights,
     split,
     dataset,
-    q_halt_accuracy,
+    CASE WHEN exact_count > 0 THEN q_halt_accuracy END AS q_halt_accuracy,
     seconds,
     created_at,
     as_published,

@@ -250,6 +250,12 @@ def test_a_grid_that_is_cut_short_is_a_bad_row_with_its_line(tmp_path: Path) -> 
     ]
 
 
+def test_a_grid_that_a_section_cuts_short_is_a_bad_row(tmp_path: Path) -> None:
+    text = f"[Puzzle]\n{LINES[0]}\n[Puzzle]\n1...\n..2.\n[State]\n{LINES[1]}\n"
+    rows, rejects = read(write(tmp_path / "a.sdk", text))
+    assert (rows.puzzles.tolist(), [reject.line for reject in rejects]) == (NUMBERS[:1], [7])
+
+
 def test_grids_of_another_size_name_their_box(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"grids of 4 lines of 4 characters; expected 9 of 9. .*--box 2x2"):
         read(write(tmp_path / "a.txt", FORMS["blocks.txt"]), 9)
