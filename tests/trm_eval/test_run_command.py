@@ -24,7 +24,7 @@ from trm_eval.tables.query import query_results
 from trm_train.config.run import identity_hash
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import Experiment
-from trm_train.experiments.setting import SETTINGS
+from trm_train.experiments.setting import OWN
 from trm_train.runs import overview as find
 from trm_train.runs import record
 from trm_train.runs.overview import find_runs
@@ -86,7 +86,7 @@ def test_all_checkpoints_of_several_runs(trained: Evaluated, tmp_path: Path) -> 
 def test_a_glob_finds_aliases_too(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     """For example, `exp01*` finds the baseline's run, which belongs to exp01c."""
     (run,) = list_runs(layout)
-    setting = SETTINGS[0]
+    setting = OWN
     items = {
         "tiny": Experiment("tiny", "testing", lambda _: TINY, settings=(setting,)),
         "other_a": Experiment("other_a", "testing", lambda _: TINY, None, {setting: "tiny"}, (setting,)),
