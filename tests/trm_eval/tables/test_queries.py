@@ -379,6 +379,21 @@ def test_rows_without_labels_are_in_no_share(layout: Layout, wrote: dict[str, Wr
     assert pairs.select("puzzles", "both_right").rows() == [(6, 4)]
 
 
+def test_halting_is_not_called_right_where_nothing_is_solved(
+    layout: Layout, wrote: dict[str, Wrote], tmp_path: Path
+) -> None:
+    copy = resolve_root(shutil.copytree(layout.place, tmp_path / "root", symlinks=True))
+    run = next(run for run in wrote.values() if run.finished and run.experiment == "q16")
+    later = {"created_at": datetime(2026, 2, 1, tzinfo=UTC)}
+    digest = open_dataset("small", copy, "test").split_digest
+    write_test(copy, run, (run.experiment, run.name), "test", digest, run.exact & False, 12, 2.0, **later)
+    rows = ask(copy, "@evals").filter(run=run.name, split="test", step=12).sort("exact_percent")
+    rows = ask(copy, "@evals").filter(run=run.name, split="test").sort("step")
+    assert rows["exact_percent"][1] == 0 < rows["exact_percent"][0]
+    assert rows["q_halt_right_percent"][1] is None
+    assert rows["q_halt_right_percent"][0] == pytest.approx(100 / len(run.exact), abs=0.006)
+
+
 def test_predicted_mazes_have_their_paths_and_walls(layout: Layout, wrote: dict[str, Wrote]) -> None:
     """Walls are counted in the mazes."""
     columns = "SELECT DISTINCT group_index, path_length, walls FROM"
