@@ -41,9 +41,8 @@ from trm_train.mesh.sharding import batch_sharding, make_mesh
 from trm_train.model import platform
 from trm_train.model.attention import cudnn_attention, written_out_attention
 from trm_train.state import eval_weights, init_state
-from trm_train.step.compile import compile_train_step
+from trm_train.step.compile import Given, compile_train_step
 from trm_train.step.evaluate import make_eval_step
-from trm_train.step.several import Given
 
 SUDOKU = InputSpec(sequence_length=81, vocabulary_size=11, num_identifiers=1)
 RECIPE_SPECS = {

@@ -34,7 +34,7 @@ from trm_train.hosts.coordination import Hosts
 from trm_train.metrics.table import read_metrics
 from trm_train.runs.record import list_runs
 from trm_train.runs.resume import meta_at
-from trm_train.step.several import Given
+from trm_train.step.compile import Given
 from trm_train.training.loop import _run_steps  # pyright: ignore[reportPrivateUsage]
 from trm_train.training.start import Started, start_run
 from trm_train.training.stop import StopRequest

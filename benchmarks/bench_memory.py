@@ -22,8 +22,7 @@ from trm_train.config.data import DataConfig
 from trm_train.config.run import ExecutionConfig, InputSpec, ModelConfig, RunConfig
 from trm_train.mesh.sharding import batch_sharding, make_mesh, put_batch
 from trm_train.state import init_state
-from trm_train.step.compile import compile_train_step
-from trm_train.step.several import Given
+from trm_train.step.compile import Given, compile_train_step
 
 SPEC = InputSpec(sequence_length=81, vocabulary_size=11, num_identifiers=1)
 MAX_RATIO = 1.3

@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from trm_data.catalog.query import sql
     from trm_data.describe.facts import list_datasets
     from trm_data.loader.dataset import Dataset, open_dataset
-    from trm_data.loader.epoch import Epoch, epoch
     from trm_data.loader.mixture import Mixture, open_mixture
-    from trm_data.loader.pipeline import BatchLoader, make_loader
+    from trm_data.loader.pipeline import BatchLoader, Epoch, epoch, make_loader
 
 __all__ = [
     "BatchLoader",
@@ -38,8 +37,8 @@ __version__ = "0.1.0"
 _HOMES = {
     "build_dataset": "trm_data.building.fields",
     "list_datasets": "trm_data.describe.facts",
-    "Epoch": "trm_data.loader.epoch",
-    "epoch": "trm_data.loader.epoch",
+    "Epoch": "trm_data.loader.pipeline",
+    "epoch": "trm_data.loader.pipeline",
     "Dataset": "trm_data.loader.dataset",
     "open_dataset": "trm_data.loader.dataset",
     "Mixture": "trm_data.loader.mixture",

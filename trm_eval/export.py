@@ -1,7 +1,7 @@
 """Exports a run as one folder for others: weights, configuration, results and a model card.
 
     config.json              the run's record
-    model.safetensors        raw and averaged parameters, latents, puzzle table (`trm_train.checkpoint.exported`)
+    model.safetensors        raw and averaged parameters, latents, puzzle table (`trm_train.checkpoint.tree`)
     README.md                model card of the Hugging Face hub
     .eval_results/*.yaml     each accuracy with its protocol, as the hub reads it
 
@@ -29,9 +29,8 @@ from trm_eval.errors import EvalError
 from trm_eval.evaluation.checkpoints import choose_step
 from trm_eval.statistics.intervals import wilson
 from trm_eval.tables.query import query_results
-from trm_train.checkpoint.exported import FILE
 from trm_train.checkpoint.manager import export_weights, restore_weights
-from trm_train.checkpoint.tree import weights_tree
+from trm_train.checkpoint.tree import FILE, weights_tree
 from trm_train.config.run import effective_identity
 from trm_train.experiments.dataset import is_named
 from trm_train.runs.record import CONFIG_FILE, RunRecord, read_record

@@ -26,8 +26,7 @@ from trm_train.runs.record import RunRecord
 from trm_train.runs.resume import check_same_run
 from trm_train.state import Weights, abstract_weights
 from trm_train.step.evaluate import make_eval_step
-from trm_train.step.halting import empty_slots, make_halting_step
-from trm_train.step.sample import make_sample_step
+from trm_train.step.sample import empty_slots, make_halting_step, make_sample_step
 from trm_train.training.validate import evaluation_batch_size
 
 

@@ -20,8 +20,7 @@ from trm_train.console import RunConsole
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import find_run_of, select_experiments
 from trm_train.experiments.setting import parse_setting
-from trm_train.metrics.frame import metrics_frame
-from trm_train.metrics.table import part_files
+from trm_train.metrics.table import metrics_frame, part_files
 from trm_train.runs.record import RunRecord, check_label
 from trm_train.runs.status import written_steps
 

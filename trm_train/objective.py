@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Int32
 
-from trm_train.config.loss import CellLoss
+from trm_train.config.optim import CellLoss
 
 HALT_LOSS_WEIGHT = 0.5
 

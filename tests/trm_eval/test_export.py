@@ -25,7 +25,7 @@ from trm_eval.export import CARD, Exported, export_run, write_hub_results
 from trm_eval.identity import EvalRequest
 from trm_eval.statistics.intervals import wilson
 from trm_eval.tables.query import query_results
-from trm_train.checkpoint.exported import CHECKPOINT, FILE, read_meta
+from trm_train.checkpoint.tree import CHECKPOINT, FILE, read_meta
 from trm_train.errors import CheckpointError
 from trm_train.runs.record import find_run, list_runs
 from trm_train.training.initial import start_from

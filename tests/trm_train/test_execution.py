@@ -28,8 +28,7 @@ from trm_train.mesh.sharding import make_mesh
 from trm_train.optim import loss_scale
 from trm_train.optim.loss_scale import Scaled
 from trm_train.state import TrainState, init_state
-from trm_train.step.compile import CompiledStep, bytes_refused, compile_train_step
-from trm_train.step.several import Given
+from trm_train.step.compile import CompiledStep, Given, bytes_refused, compile_train_step
 from trm_train.step.train import Detail, from_pieces, into_pieces, make_train_step
 
 

@@ -22,10 +22,9 @@ from trm_train.config.data import DataConfig, MixtureConfig
 from trm_train.config.run import InputSpec
 from trm_train.errors import CheckpointError, ConfigError
 from trm_train.experiments.registry import find_experiment
-from trm_train.mesh.fingerprint import fingerprints
+from trm_train.mesh.collectives import fingerprints
 from trm_train.mesh.sharding import make_mesh
-from trm_train.metrics.frame import metrics_frame
-from trm_train.metrics.table import CLOCKED, part_files, read_metrics
+from trm_train.metrics.table import CLOCKED, metrics_frame, part_files, read_metrics
 from trm_train.runs.record import CONFIG_FILE, find_record, read_record
 from trm_train.state import init_state
 from trm_train.step.train import make_train_step

@@ -157,7 +157,7 @@ def answer_halting(
     Every process knows the row of each slot, and reads only the rows of its own slots.
 
     Args:
-        program: Compiled step of `trm_train.step.halting`, called with weights, carry and batch.
+        program: Compiled step of `trm_train.step.sample`, called with weights, carry and batch.
         weights: Weights to evaluate.
         carry: Carry whose slots have all halted.
         reader: Reader of the split.

@@ -31,11 +31,18 @@ from trm_data.errors import BucketError
 from trm_data.storage.atomic import with_digest
 from trm_data.storage.gcs import unreachable
 from trm_data.storage.store import Folder
-from trm_train.checkpoint.exported import exported_file, read_exported, read_meta, write_exported
-from trm_train.checkpoint.tree import state_from_tree, state_tree, weights_tree
+from trm_train.checkpoint.tree import (
+    exported_file,
+    read_exported,
+    read_meta,
+    state_from_tree,
+    state_tree,
+    weights_tree,
+    write_exported,
+)
 from trm_train.errors import CheckpointError
 from trm_train.hosts.coordination import Hosts
-from trm_train.mesh.fingerprint import fingerprints
+from trm_train.mesh.collectives import fingerprints
 from trm_train.state import TrainState
 
 
@@ -336,7 +343,7 @@ def restore_weights(run: Folder, step: int, like: dict[str, Any]) -> tuple[dict[
 
 
 def export_weights(path: Path, tree: dict[str, Any], meta: CheckpointMeta) -> None:
-    """Write the weights of a checkpoint as one file (`checkpoint.exported`)."""
+    """Write the weights of a checkpoint as one file (`checkpoint.tree`)."""
     content = with_digest({**asdict(meta), "fingerprints": fingerprints(tree)})
     write_exported(path, jax.device_get(tree), content)
 

@@ -23,7 +23,7 @@ from trm_train.experiments.sources import parse_source_of, with_puzzles_at_hand
 if TYPE_CHECKING:
     from trm_data.storage.store import Folder
     from trm_train.launch.flow import Outcome
-    from trm_train.launch.source import Source
+    from trm_train.launch.scripts import Source
     from trm_train.launch.tpu import TpuRequest
 
 
@@ -84,7 +84,7 @@ class Launch:
             words: Arguments after `run`, without the options of `Launch`.
         """
         from trm_train.launch.flow import Launched, Outcome, check_root, stop, train
-        from trm_train.launch.source import Source, find_source
+        from trm_train.launch.scripts import Source, find_source
         from trm_train.launch.tpu import Tpu, TpuRequest
 
         if self.restarts < 0 or self.look_s <= 0:

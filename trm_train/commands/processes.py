@@ -37,8 +37,7 @@ class ProcessOptions:
             program: Name of the program, prefix of messages.
             refused: Error message if this command supports only one process; None if it supports several.
         """
-        from trm_train.hosts.coordination import Hosts
-        from trm_train.hosts.join import join, place_of
+        from trm_train.hosts.coordination import Hosts, join, place_of
 
         def say(text: str) -> None:
             print(f"{program}: {text}", file=sys.stderr, flush=True)

@@ -22,13 +22,11 @@ from typing import Annotated, Any
 
 from tyro.conf import Fixed, Suppress
 
-from trm_train.config.alternatives import Alternatives, default_of
-from trm_train.config.bounds import check_integers, check_positive
+from trm_train.config.bounds import Alternatives, check_integers, check_positive, default_of
 from trm_train.config.data import DATA, RowsConfig
 from trm_train.config.execution import ExecutionConfig
-from trm_train.config.loss import LossConfig
 from trm_train.config.model import ARCHITECTURES, BlocksConfig, CyclesConfig, ModelConfig, NetworkConfig
-from trm_train.config.optim import OPTIMIZERS, OptimConfig, OptimizerConfig
+from trm_train.config.optim import OPTIMIZERS, LossConfig, OptimConfig, OptimizerConfig
 from trm_train.config.scheduled import PARSERS, Spelled
 from trm_train.errors import ConfigError
 

@@ -20,8 +20,7 @@ from typing import Any
 
 from trm_train.errors import CapacityError, LaunchError
 from trm_train.launch import scripts
-from trm_train.launch.scripts import Answer
-from trm_train.launch.source import Source
+from trm_train.launch.scripts import Answer, Source
 
 NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
 WORD = re.compile(r"[a-z0-9][a-z0-9.:-]*")

@@ -1,4 +1,7 @@
-"""The network of each architecture; `config/model.py` has their options under the same names.
+"""The networks that TRM is compared with (HRM, a single state, a plain transformer), and the network by architecture.
+
+They share TRM's embedding, blocks, heads, carry and halting; `config/model.py` has their options under the same names.
+Source: the TRM paper, its published code, and the HRM paper (arXiv 2506.21734).
 
 Other packages add networks through the entry point `trm_train.networks`: a subclass of `Network` whose attribute
 `options` is its configuration class, a subclass of `NetworkConfig`.
@@ -6,16 +9,116 @@ Other packages add networks through the entry point `trm_train.networks`: a subc
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 
+import jax.numpy as jnp
 from flax import nnx
+from jax import lax
+from jaxtyping import Array, Float, Int
+from typing_extensions import override
 
-from trm_train.config.model import NetworkConfig
+from trm_train.config.model import (
+    CyclesConfig,
+    HRMConfig,
+    ModelConfig,
+    NetworkConfig,
+    SingleZConfig,
+    TransformerConfig,
+)
 from trm_train.config.run import InputSpec
 from trm_train.extensions import load_extension
-from trm_train.model.base import Network
-from trm_train.model.baselines import HRM, SingleZ, Transformer
+from trm_train.model.base import Flops, Network, States
+from trm_train.model.blocks import BlockNetwork
+from trm_train.model.recursion import mean_squared_change, recomputing, without_gradient
 from trm_train.model.trm import TRM
+
+
+class HRM(TRM):
+    """TRM's two states with two networks, the one-step gradient and the continue loss."""
+
+    def __init__(self, config: HRMConfig, spec: InputSpec, *, rngs: nnx.Rngs):
+        shared = {item.name: getattr(config, item.name) for item in dataclasses.fields(CyclesConfig)}
+        as_trm = ModelConfig(**shared, networks=2, gradient="one_step", no_act_continue=False)
+        super().__init__(as_trm, spec, rngs=rngs)
+
+
+class SingleZ(BlockNetwork):
+    """One state `z_l` [B, L, D]: `h_cycles` times { `l_cycles` times z = f(z + e); then z = f(z) }."""
+
+    answer = "z_l"
+    latents = ("z_l",)
+
+    def __init__(self, config: SingleZConfig, spec: InputSpec, *, rngs: nnx.Rngs):
+        super().__init__(config, spec, levels=["level"], initial=["l_init"], rngs=rngs)
+        self.h_cycles, self.l_cycles = config.h_cycles, config.l_cycles
+
+    @override
+    def initial_states(self, slots: int) -> States:
+        return {"z_l": self.everywhere(self.l_init, slots)}
+
+    @override
+    def think(
+        self, states: States, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None
+    ) -> States:
+        return self.think_from(states, inputs, puzzle_rows)[0]
+
+    @override
+    def think_from(
+        self, states: States, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None
+    ) -> tuple[States, Float[Array, " B"]]:
+        z = self.level.pack(states["z_l"])
+        e = self.level.pack(self.embedding(inputs, puzzle_rows))
+
+        def cycle(level: nnx.Module, z: Array, e: Array) -> Array:
+            update = recomputing(level) if self.recomputes else level
+            for _ in range(self.l_cycles):
+                z = update(z, e)
+            return update(z, jnp.zeros_like(z))
+
+        if self.h_cycles > 1:
+            frozen, frozen_e = without_gradient(self.level), lax.stop_gradient(e)
+            z, _ = lax.scan(
+                lambda z, _: (cycle(frozen, z, frozen_e), None),
+                lax.stop_gradient(z),
+                length=self.h_cycles - 1,
+            )
+        before = lax.stop_gradient(z)
+        after = self.level.unpack(cycle(self.level, before, e))
+        return {"z_l": after}, mean_squared_change(self.level.unpack(before), after)
+
+    @override
+    def flops(self) -> Flops | None:
+        cycle = self.l_cycles + 1
+        return self.count(self.level, updates=self.h_cycles * cycle, with_gradient=cycle)
+
+
+class Transformer(BlockNetwork):
+    """One state `z_h` [B, L, D], updated once per supervision step: z_H = f(z_H + e)."""
+
+    answer = "z_h"
+    latents = ("z_h",)
+    halts_against_continue = True
+
+    def __init__(self, config: TransformerConfig, spec: InputSpec, *, rngs: nnx.Rngs):
+        super().__init__(config, spec, levels=["level"], initial=["h_init"], rngs=rngs)
+
+    @override
+    def initial_states(self, slots: int) -> States:
+        return {"z_h": self.everywhere(self.h_init, slots)}
+
+    @override
+    def think(
+        self, states: States, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None
+    ) -> States:
+        level = recomputing(self.level) if self.recomputes else self.level
+        z = level(self.level.pack(states["z_h"]), self.level.pack(self.embedding(inputs, puzzle_rows)))
+        return {"z_h": self.level.unpack(z)}
+
+    @override
+    def flops(self) -> Flops | None:
+        return self.count(self.level, updates=1, with_gradient=1)
+
 
 NETWORKS: dict[str, Callable[..., Network]] = {
     "trm": TRM,

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from trm_train.config.loss import CellLoss
+from trm_train.config.optim import CellLoss
 from trm_train.objective import slot_losses
 
 

@@ -20,8 +20,7 @@ from trm_train.metrics.sums import metric_sums
 from trm_train.model.base import States, merge
 from trm_train.objective import slot_losses
 from trm_train.state import Weights
-from trm_train.step.batch import Batch
-from trm_train.step.think import make_think
+from trm_train.step.think import Batch, make_think
 
 EvalStep = Callable[[Weights, Batch], "EvalOutputs"]
 

@@ -1,8 +1,13 @@
-"""Several answers per row: noise is added to the latent states of every sample before each supervision step.
+"""Supervision steps of evaluations with several answers per row, or with halting.
 
-The noise of a sample depends only on the seed, the row number in the split, the sample number and the supervision step.
-So it is independent of batches and devices, and the first K samples are the same for any total number.
+Several answers: noise is added to the latent states of every sample before each supervision step. The noise of a sample
+depends only on the seed, the row number in the split, the sample number and the supervision step. So it is independent
+of batches and devices, and the first K samples are the same for any total number.
 Source: PTRM (Sghaier, Parviz and Jolicoeur-Martineau 2026), Gaussian noise on the latent at every supervision step.
+
+Halting: as in training, a slot that has halted loads the next row, so no slot works on a row that already has its
+answer. The caller provides a row of the next batch for every halted slot, and reads the answers of the slots that have
+halted.
 """
 
 from __future__ import annotations
@@ -22,12 +27,11 @@ from trm_train.config.run import InputSpec, RunConfig
 from trm_train.errors import ConfigError
 from trm_train.mesh.sharding import whole
 from trm_train.mesh.table import look_up
-from trm_train.model.act import KEY_IMPLEMENTATION
+from trm_train.model.act import KEY_IMPLEMENTATION, Carry, halt, initial_carry, refill
 from trm_train.model.base import States, merge
 from trm_train.state import Weights
 from trm_train.step.answers import Answers, Course, answers
-from trm_train.step.batch import Batch
-from trm_train.step.think import make_think
+from trm_train.step.think import Batch, make_think
 
 SampleStep = Callable[[Weights, Batch], tuple[Answers, Course | None]]
 FIRST = 0xFFFF_FFFF
@@ -146,3 +150,50 @@ def _change(before: States, after: States) -> Array:
     name = "z_h" if "z_h" in after else min(after)
     change = after[name].astype(jnp.float32) - before[name].astype(jnp.float32)
     return jnp.sqrt(jnp.mean(jnp.square(change), axis=tuple(range(1, change.ndim))))
+
+
+HaltingStep = Callable[[Weights, Carry, Batch], tuple[Carry, Answers]]
+
+
+def make_halting_step(
+    config: RunConfig, spec: InputSpec, model: nnx.GraphDef, *, max_steps: int, mesh: Mesh | None = None
+) -> HaltingStep:
+    """Make `halting_step(weights, carry, batch) -> (carry, Answers)`, without exploration.
+
+    Args:
+        config: Configuration of the run.
+        spec: Input sizes of the dataset.
+        model: Definition from `init_state`.
+        max_steps: Maximum number of supervision steps of a row.
+        mesh: Mesh that rows and puzzle table are spread over; None for one device.
+    """
+
+    def halting_step(weights: Weights, carry: Carry, batch: Batch) -> tuple[Carry, Answers]:
+        network = merge(model, whole(weights.params, mesh), weights.fixed, weights.puzzle_table)
+        think = make_think(model, weights, mesh)
+        batch = {name: values.astype(jnp.int32) for name, values in batch.items()}
+        slots = carry.steps.shape[0]
+        carry = refill(carry, batch, network.initial_states(slots))
+        rows = look_up(weights.puzzle_table, carry.current["puzzle_identifiers"], mesh)
+        states = think(carry.states, carry.current["inputs"], rows)
+        q_logits = network.q_logits(states)
+        margins, steps = network.halt_margin(q_logits), carry.steps + 1
+        halted = halt(steps, margins, jnp.ones((slots,), jnp.int32), max_steps)
+        found = answers(
+            network.logits(states),
+            q_logits,
+            margins,
+            jnp.where(margins > 0, steps, 0),
+            carry.current["labels"],
+            spec.ignore_label,
+            config.loss.cells,
+        )
+        return Carry(states=states, steps=steps, halted=halted, current=carry.current), found
+
+    return halting_step
+
+
+def empty_slots(weights: Weights, model: nnx.GraphDef, slots: int, cells: int) -> Any:
+    """Return the carry before the first step: every slot is halted and loads a row."""
+    network = merge(model, weights.params, weights.fixed, weights.puzzle_table)
+    return initial_carry(slots, cells, network.initial_states(slots))

@@ -1,8 +1,13 @@
-"""The recursion of an evaluation, each device on its own rows."""
+"""The recursion of an evaluation, each device on its own rows; and the batch that is the input of every step.
+
+A batch is a dict of `inputs` and `labels` (any integer dtype, [B, S]) and `puzzle_identifiers` (int32 [B]). For a
+mixture it also has `tasks` (int32 [B]), the position of each row's dataset in the mixture.
+For evaluation it may have `weight` (bool [B]), False for padding rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -44,3 +49,6 @@ def make_think(model: nnx.GraphDef, weights: Weights, mesh: Mesh | None) -> Thin
         mine, mesh=mesh, in_specs=(P(), P(), BATCH, BATCH, BATCH), out_specs=BATCH, check_vma=False
     )
     return lambda states, inputs, rows: spread(params, weights.fixed, states, inputs, rows)
+
+
+Batch = Mapping[str, Array]

@@ -19,8 +19,7 @@ from trm_train.mesh.sharding import whole
 from trm_train.mesh.table import look_up
 from trm_train.model.base import States, merge
 from trm_train.state import Weights, abstract_weights
-from trm_train.step.batch import Batch
-from trm_train.step.think import make_think
+from trm_train.step.think import Batch, make_think
 
 TraceStep = Callable[[Weights, Batch], "Trace"]
 

@@ -26,20 +26,18 @@ from jaxtyping import Array, Float, Int
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.config.scheduled import Linear
 from trm_train.errors import ConfigError
-from trm_train.mesh.fingerprint import batch_fingerprint
+from trm_train.mesh.collectives import batch_fingerprint
 from trm_train.mesh.sharding import BATCH, add_up, added_specs, split_parameters, whole
 from trm_train.mesh.table import look_up, update_rows
 from trm_train.metrics.sums import Metrics, metric_sums, sums_by_task
 from trm_train.model.act import Carry, exploration_min_steps, halt, refill
 from trm_train.model.base import Network, Outputs, merge
 from trm_train.objective import Losses, binary_cross_entropy, continue_target, slot_losses
-from trm_train.optim.build import make_optimizer, make_schedule
-from trm_train.optim.ema import update_ema
+from trm_train.optim.build import make_optimizer, make_schedule, sign_sgd, update_ema
 from trm_train.optim.loss_scale import Scaled, after_step, all_finite, chosen, scale_of
 from trm_train.optim.schedule import value_at
-from trm_train.optim.sign_sgd import sign_sgd
 from trm_train.state import TrainState
-from trm_train.step.batch import Batch
+from trm_train.step.think import Batch
 
 BY_TASK = "by_task"
 """For mixtures: name of the metric with the sums of each dataset [D], by name."""

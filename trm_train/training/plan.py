@@ -23,8 +23,8 @@ from trm_train.runs.record import run_folder, run_name
 from trm_train.step.compile import bytes_refused, compile_train_step
 from trm_train.targets.catalog import Target
 from trm_train.targets.estimate import Estimate, estimate, target_devices
-from trm_train.training.failure import LESS_MEMORY
 from trm_train.training.prepare import check_batch, prepare
+from trm_train.training.stop import LESS_MEMORY
 
 MOST_DEVICES = 4096
 MOST_EXCHANGES = 12

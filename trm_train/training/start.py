@@ -1,12 +1,16 @@
-"""Starts a run: dataset, lease, record, compiled step, state, observers, batches."""
+"""Starts a run: dataset, lease, record, compiled step, state, observers, and batches prefetched to the devices."""
 
 from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Self
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +19,8 @@ from jax.sharding import Mesh
 
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.loader.mixture import EncodedSplit, Mixture, open_mixture
-from trm_data.loader.pipeline import ReadsRows, make_loader
+from trm_data.loader.pipeline import BatchLoader, ReadsRows, make_loader
+from trm_data.loader.rows import Batch, Picks
 from trm_data.storage.lease import leased, locked
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder, Lease
@@ -23,22 +28,21 @@ from trm_train.checkpoint.manager import Checkpoints, Keep, Restored
 from trm_train.config.data import MixtureConfig
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.cost import flops_by_stage
-from trm_train.errors import BEING_TRAINED, HostError
+from trm_train.errors import BEING_TRAINED, ConfigError, HostError
 from trm_train.experiments.registry import Experiment
 from trm_train.hosts.coordination import Hosts
 from trm_train.mesh.devices import peak_flops_per_s
-from trm_train.mesh.sharding import data_part
+from trm_train.mesh.sharding import batch_sharding, batches_sharding, data_part, put_batch, replicated
 from trm_train.optim.build import make_schedule
 from trm_train.runs.record import RunRecord, check_label, extend_record, write_record
 from trm_train.runs.resume import continue_record, discard, is_being_discarded, restore
 from trm_train.runs.status import HEARTBEATS
 from trm_train.state import TrainState, init_state
-from trm_train.step.compile import CompiledStep, compile_train_step
+from trm_train.step.compile import CompiledStep, Given, compile_train_step
 from trm_train.step.evaluate import make_eval_step
 from trm_train.training.initial import Initial
 from trm_train.training.observe import Observer
 from trm_train.training.pace import Pace
-from trm_train.training.prefetch import Prefetcher, dispatches, hold_rows, numbered
 from trm_train.training.prepare import prepare, training_facts
 from trm_train.training.recorder import Console, Recorder
 from trm_train.training.tracking import TrackingMode, make_tracker
@@ -327,3 +331,112 @@ def _open_validation(record: RunRecord, layout: Layout, dataset: Dataset | Mixtu
         for each, opened in zip(record.mixture, dataset.datasets, strict=True)
         if "validation" in opened.manifest.splits
     }
+
+
+AHEAD = 2
+"""Number of dispatches whose input is prefetched while one is computed."""
+
+
+@dataclass(frozen=True)
+class RowNumbers:
+    """Reader that returns row numbers instead of rows, for devices that already hold the rows.
+
+    Attributes:
+        dataset: Dataset that the rows belong to.
+    """
+
+    dataset: Dataset
+
+    def gather(self, picks: Picks, rows: np.ndarray | None) -> Batch:
+        """Return the row numbers of a batch as `rows`, int32 [b]."""
+        found = self.dataset.groups.rows(picks) if rows is None else rows
+        return {"rows": found.astype(np.int32)}
+
+
+def numbered(dataset: Dataset) -> Dataset:
+    """Return the same split with a reader whose batches contain only row numbers (`rows`)."""
+    if len(dataset) > np.iinfo(np.int32).max:
+        raise ConfigError(
+            f"execution.device_rows: {dataset.name} has {len(dataset):,} rows, more than 2^31 - 1"
+        )
+    return replace(dataset, reader=RowNumbers(dataset))
+
+
+def dispatches(start: int, total: int, most: int, every: Sequence[int], ends: Sequence[int]) -> Iterator[int]:
+    """Yield the number of steps of each dispatch: as many as possible without passing a step where something is due.
+
+    Args:
+        start: Steps already taken.
+        total: Total number of steps.
+        most: Maximum number of steps in one dispatch.
+        every: Intervals in steps (0: never).
+        ends: Last step of each training stage.
+    """
+    step = start
+    while step < total:
+        next_due = [(step // interval + 1) * interval for interval in every if interval]
+        count = min(most, min([total, *next_due, *(end for end in ends if end > step)]) - step)
+        yield count
+        step += count
+
+
+class Prefetcher:
+    """Prefetcher: a thread that puts the input of the next dispatches on the devices.
+
+    Args:
+        loader: This process's batches, from the next step on.
+        mesh: Mesh of the devices.
+        counts: Number of steps in each dispatch.
+        most: Maximum number of steps in one dispatch.
+        held: Rows that the devices already hold, or None.
+    """
+
+    def __init__(
+        self,
+        loader: BatchLoader,
+        mesh: Mesh,
+        counts: Iterator[int],
+        most: int,
+        held: dict[str, jax.Array] | None,
+    ) -> None:
+        self._loader, self._mesh, self._most, self._held = loader, mesh, most, held
+        self._counts = counts
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="feed")
+        self._coming: deque[tuple[int, Future[Given]]] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._thread.shutdown(wait=True, cancel_futures=True)
+
+    def next(self) -> tuple[int, Given]:
+        """Return the number of steps in the next dispatch, and its input."""
+        if not self._coming:
+            self.prepare()
+        count, coming = self._coming.popleft()
+        return count, coming.result()
+
+    def prepare(self) -> None:
+        """Start to prefetch the input of the next dispatches. Best called while the devices are busy."""
+        while len(self._coming) < AHEAD and (count := next(self._counts, 0)):
+            self._coming.append((count, self._thread.submit(self._make, count)))
+
+    def _make(self, count: int) -> Given:
+        if self._most == 1:
+            return Given(put_batch(next(self._loader), batch_sharding(self._mesh)), None, self._held)
+        batches = [next(self._loader) for _ in range(count)]
+        together = {name: np.zeros((self._most, *one.shape), one.dtype) for name, one in batches[0].items()}
+        for index, batch in enumerate(batches):
+            for name, values in batch.items():
+                together[name][index] = values
+        everywhere = replicated(self._mesh)
+        (number,) = put_batch({"steps": np.asarray(count, np.int32)}, everywhere).values()
+        return Given(put_batch(together, batches_sharding(self._mesh)), number, self._held)
+
+
+def hold_rows(dataset: Dataset, mesh: Mesh) -> dict[str, jax.Array]:
+    """Put all rows of a split on every device."""
+    return put_batch(dataset.read(np.arange(len(dataset))), replicated(mesh))

@@ -1,4 +1,4 @@
-"""Stop requests of a run: SIGTERM (a preemption) or Ctrl-C.
+"""Stop requests of a run: SIGTERM (a preemption) or Ctrl-C. Its failures: final status, and how to resume.
 
 Google Cloud sends a notice some seconds before the signal of a preemption. That is enough time to agree on a last step
 with the other hosts and to save it. Source: Google Cloud documentation of preemptible and spot VMs
@@ -13,15 +13,22 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import jax
+
 from trm_data.command import Exit
 from trm_data.command.signals import STOPS, handled
+from trm_data.errors import DataError
+from trm_train.checkpoint.manager import is_full
+from trm_train.errors import NotFiniteError, OutOfMemoryError, TrainError
+from trm_train.hosts.coordination import lost
+from trm_train.training.start import Started
 
 URL_VARIABLE = "TRM_METADATA_URL"
 """Environment variable: URL of a metadata server in place of Google's."""
@@ -143,3 +150,54 @@ def _ask(url: str) -> str | None:
         return None
     except (OSError, HTTPException):
         return None
+
+
+LESS_MEMORY = (
+    "--execution.micro-batches N, --execution.rematerialise, --execution.shard-parameters, more devices or "
+    "a smaller batch take"
+)
+
+
+@contextmanager
+def explaining_memory() -> Generator[None, None, None]:
+    """Add advice on what to change when the devices run out of memory."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if not _is_out_of_memory(error):
+            raise
+        raise OutOfMemoryError(_out_of_memory(error)) from error
+
+
+def explained(run: Started, error: Exception) -> Exception:
+    """Write an error to the run's status, if still possible, and return the exception to raise."""
+    good = run.checkpoints.latest_step()
+    if isinstance(error, NotFiniteError):
+        way = f"the last checkpoint is at step {good:,}" if good else "there is no checkpoint yet"
+        error = NotFiniteError(f"{run.record.run}: {error}; {way}; a lower --optim.lr is a run of its own")
+    elif is_full(error) and not isinstance(error, TrainError):
+        resumes = f"resumes from step {good:,}" if good else "starts over"
+        error = TrainError(
+            f"{run.folder}: no space left for metrics and logs; free some, and the same command {resumes}"
+        )
+    elif _is_out_of_memory(error):
+        error = OutOfMemoryError(_out_of_memory(error))
+    elif run.hosts.count > 1 and isinstance(error, jax.errors.JaxRuntimeError):
+        hint = "the same commands resume from the last checkpoint"
+        error = lost(error, run.record.run, hint)
+    with suppress(DataError, OSError):
+        run.observer.flush("failed", str(error))
+    return error
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    said = "RESOURCE_EXHAUSTED" in str(error) or "Out of memory" in str(error)
+    return said and isinstance(error, jax.errors.JaxRuntimeError)
+
+
+def _out_of_memory(error: Exception) -> str:
+    said = str(error).splitlines()[0].removeprefix("RESOURCE_EXHAUSTED: ").rstrip(".")
+    return (
+        f"the devices cannot hold this run ({said}); {LESS_MEMORY} less; --dry-run --devices N --device KIND says how "
+        "much it takes"
+    )

@@ -10,7 +10,7 @@ import pytest
 from tests.conftest import PROJECT
 from trm_train.errors import LaunchError
 from trm_train.launch import scripts
-from trm_train.launch.source import Source, find_source
+from trm_train.launch.scripts import Source, find_source
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from tests.trm_train.launch.conftest import Cloud
 from trm_train.errors import CapacityError, LaunchError
 from trm_train.launch import scripts
-from trm_train.launch.source import Source
+from trm_train.launch.scripts import Source
 from trm_train.launch.tpu import RUNTIMES, Tpu, TpuRequest
 
 RUN = "quickstart-00000000-s0"

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from tests.trm_train.model.test_networks import BATCH, CONFIG, SPEC, make_batch
-from trm_train.config.loss import LossConfig
 from trm_train.config.model import (
     BlocksConfig,
     HRMConfig,
@@ -21,6 +20,7 @@ from trm_train.config.model import (
     SingleZConfig,
     TransformerConfig,
 )
+from trm_train.config.optim import LossConfig
 from trm_train.config.run import RunConfig, check_config, effective_identity, identity_hash
 from trm_train.cost import cost_of, count_network
 from trm_train.errors import ConfigError

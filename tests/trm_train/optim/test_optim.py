@@ -10,10 +10,8 @@ from trm_train.config.data import DataConfig
 from trm_train.config.optim import AdamWConfig, LionConfig, MuonConfig, OptimConfig, OptimizerConfig
 from trm_train.config.run import RunConfig
 from trm_train.config.scheduled import Linear
-from trm_train.optim.build import adam_atan2, make_optimizer
-from trm_train.optim.ema import update_ema
+from trm_train.optim.build import adam_atan2, make_optimizer, sign_sgd, update_ema
 from trm_train.optim.schedule import rate_factor, value_at
-from trm_train.optim.sign_sgd import sign_sgd
 
 
 def test_adam_atan2_by_hand() -> None:

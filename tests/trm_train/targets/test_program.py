@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trm_train.targets.program import (
+from trm_train.targets.estimate import (
     Program,
     array_bytes,
     estimated_cycles,

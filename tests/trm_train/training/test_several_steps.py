@@ -22,8 +22,7 @@ from trm_train.mesh.sharding import make_mesh
 from trm_train.metrics.table import read_metrics
 from trm_train.training import loop
 from trm_train.training.pace import Pace
-from trm_train.training.prefetch import Prefetcher, dispatches, hold_rows, numbered
-from trm_train.training.start import TrainResult
+from trm_train.training.start import Prefetcher, TrainResult, dispatches, hold_rows, numbered
 
 
 def carried_out(config: RunConfig = TINY, **execution: Any) -> RunConfig:

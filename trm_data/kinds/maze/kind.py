@@ -1,6 +1,10 @@
 """The Maze kind: limits of its specification, choice of mazes, and the check of base mazes.
 
 Mazes are compared by layout, ignoring S and G: no two layouts of a dataset are equal under the grid's symmetries.
+
+A symmetry moves the maze; the path is then searched again by the published rule, which always looks in the order
+down, left, right, up. Moving the label instead gives the rule's label of the moved maze for only 13% of the images
+(docs/decisions/0045-labels-of-moved-mazes.md).
 """
 
 from __future__ import annotations
@@ -38,7 +42,6 @@ from trm_data.kinds.maze.generate import (
     wall_range,
 )
 from trm_data.kinds.maze.options import MazeOptions, longest_unique_path
-from trm_data.kinds.maze.relabel import Relabelled, RelabelledOnce
 from trm_data.kinds.maze.solve import count_shortest_paths, label_mazes, marked_steps, path_problems
 from trm_data.kinds.maze.source import MazeRows, read_mazes
 from trm_data.kinds.sizes import check_sizes, puzzles_asked
@@ -46,9 +49,73 @@ from trm_data.records import Groups, Reject, SourceFile
 from trm_data.show.drawing import Drawing
 from trm_data.sources.base import LocalSource
 from trm_data.specs import DatasetSpec, Split
-from trm_data.symmetry.base import Augmenter
-from trm_data.symmetry.dihedral import source_cells
+from trm_data.symmetry.base import Augmenter, Indices, Made, Tokens
+from trm_data.symmetry.dihedral import DIHEDRAL_COUNT, source_cells
 from trm_data.symmetry.grid import grid_dihedrals
+
+CHUNK_IMAGES = 8192
+"""Maximum number of images in memory at a time while all are labelled."""
+
+
+class Relabelled:
+    """The rows of another augmenter, each labelled by the published rule.
+
+    Args:
+        moved: Augmenter that makes the rows.
+        rows: Rows of the grid.
+        columns: Columns of the grid.
+    """
+
+    def __init__(self, moved: Augmenter, rows: int, columns: int) -> None:
+        self._moved, self._shape = moved, (rows, columns)
+
+    def fill(self, groups: Indices, ks: Indices, examples: Indices, inputs: Tokens, labels: Tokens) -> Made:
+        """Write one row for each slot."""
+        made = self._moved.fill(groups, ks, examples, inputs, labels)
+        labels[:] = label_mazes(inputs, *self._shape).labels
+        return made
+
+
+class RelabelledOnce:
+    """The same rows for a loader, which reads each row many times: all images are labelled once, at construction.
+
+    A path is stored as a bit for each cell, so 1,000 mazes of 30x30 take 0.9 MB.
+
+    Args:
+        moved: Augmenter that makes the rows.
+        groups: Group of every image, int64 [N].
+        ks: k of every image, int64 [N].
+        num_groups: Number of groups.
+        rows: Rows of the grid.
+        columns: Columns of the grid.
+    """
+
+    def __init__(
+        self,
+        moved: Augmenter,
+        groups: NDArray[np.int64],
+        ks: NDArray[np.int64],
+        num_groups: int,
+        rows: int,
+        columns: int,
+    ) -> None:
+        self._moved, self._cells = moved, rows * columns
+        self._paths = np.zeros((num_groups, DIHEDRAL_COUNT, -(-self._cells // 8)), np.uint8)
+        relabelled = Relabelled(moved, rows, columns)
+        for start in range(0, len(groups), CHUNK_IMAGES):
+            part = slice(start, start + CHUNK_IMAGES)
+            images = np.empty((2, len(groups[part]), self._cells), np.uint8)
+            made = relabelled.fill(groups[part], ks[part], np.zeros_like(ks[part]), images[0], images[1])
+            self._paths[groups[part], made.elements] = np.packbits(images[1] == MAZE_PATH, axis=1)
+
+    def fill(self, groups: Indices, ks: Indices, examples: Indices, inputs: Tokens, labels: Tokens) -> Made:
+        """Write one row for each slot."""
+        made = self._moved.fill(groups, ks, examples, inputs, labels)
+        path = np.unpackbits(self._paths[groups, made.elements], axis=1, count=self._cells)
+        np.copyto(labels, inputs)
+        np.copyto(labels, np.uint8(MAZE_PATH), where=path.view(np.bool_))
+        return made
+
 
 PER_S, SLOWER = 85.0, 1.1
 """30x30 mazes per second and core; the rate falls with this power of the cells (5x5 to 50x50, within a factor of
