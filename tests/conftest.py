@@ -177,7 +177,9 @@ def warm_kernels() -> None:
     """Compile the kernels of all kinds, each kind in its own process."""
     from trm_data.kinds.registry import built_in, is_compiled
 
-    code = [f"import {parts.warm}" for kind, parts in built_in().items() if not is_compiled(kind)]
+    code = [
+        f"import {parts.warm} as m; m.warm()" for kind, parts in built_in().items() if not is_compiled(kind)
+    ]
     if not is_compiled("sudoku"):
         code.append("from trm_data.kinds.sudoku.generate import generate_hard; generate_hard(0, 0, 0, 1)")
     running = [

@@ -9,20 +9,28 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from trm_data.storage.cache import user_cache
+
+if TYPE_CHECKING:
+    from trm_data.show.progress import Progress
 
 PACKAGE = Path(__file__).resolve().parent
 KERNEL_ROOMS = ("encode", "kinds", "seeds", "symmetry")
 """Packages with functions and constants that kernels in other files use."""
+KERNEL = re.compile(rb"^@(inner_)?kernel\b", re.M)
 IMPORT = re.compile(rb"^from trm_data\.([a-z_.]+) import", re.M)
 
+COMPILING = {"NUMBA_OPT": "2"}
+"""Environment of processes that compile: level 3 takes 1.3 times as long for the same speed (docs/performance.md)."""
 UNUSED = ("scipy.linalg", "cffi")
 """Optional imports of numba, for BLAS and C functions; no kernel here calls them."""
 
@@ -47,6 +55,36 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
             settings.CACHE_DIR = before
 
     return decorate if function is None else decorate(function)
+
+
+def inner_kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Compile a function that only kernels call; this is faster, because no wrapper for Python is compiled."""
+    return kernel(function, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
+
+
+def compile_parts(module: str, progress: Progress, *, generated: bool) -> None:
+    """Compile a kind's kernels into the cache, a process for each part.
+
+    Args:
+        module: The kind's module `warm`.
+        progress: Progress of a build.
+        generated: Whether its puzzles are generated.
+    """
+    parts = import_module(module).PARTS
+    progress.start("compile kernels, once on this machine", len(parts), "parts")
+    with ExitStack() as stack:
+        running: list[subprocess.Popen[bytes]] = []
+        for part in parts:
+            code = f"from {module} import {part.__name__}; {part.__name__}(generated={generated})"
+            # what fails here is compiled, or fails with its message, where the build needs it
+            process = subprocess.Popen(
+                [sys.executable, "-c", code], env=COMPILING | os.environ, stderr=subprocess.DEVNULL
+            )
+            running.append(stack.enter_context(process))
+            stack.callback(process.kill)
+        for process in running:
+            process.wait()
+            progress.advance(1)
 
 
 @contextmanager
@@ -78,7 +116,7 @@ def kernel_digest(package: Path) -> str:
     """Return a hash of the files with kernels, and of their imports from `KERNEL_ROOMS`: 16 hex digits."""
     sources = {path: path.read_bytes() for path in package.rglob("*.py")}
     found: set[Path] = set()
-    todo = [path for path, source in sources.items() if b"\n@kernel" in source]
+    todo = [path for path, source in sources.items() if KERNEL.search(source)]
     while todo:
         path = todo.pop()
         if path not in found:

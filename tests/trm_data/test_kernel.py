@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from numba import config
 
-from trm_data.kernel import PACKAGE, kernel_digest, kernel_folder
+from trm_data.kernel import PACKAGE, compile_parts, kernel_digest, kernel_folder
 from trm_data.kinds.maze import solve_kernels as maze_kernels
+from trm_data.show.progress import NoProgress
 
 SHARED = "from trm_data.kernel import kernel\n\n\n@kernel\ndef shared(x):\n    return x + {number}\n"
 CALLER = (
@@ -75,3 +76,24 @@ def test_kernels_of_the_package_are_cached_there_and_numba_is_left_as_it_was(
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setenv("TRM_CACHE", "/nowhere")
     assert kernel_folder() == Path("/nowhere/kernels") / kernel_digest(PACKAGE)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("kind", ["sudoku", "maze", "arc"])
+def test_the_parts_compile_all_that_they_call(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the parts are compiled, running them again compiles nothing."""
+    program = f"""
+from numba.core import event
+from trm_data.kinds.{kind} import warm
+with event.install_recorder("numba:compile") as recorder:
+    for part in warm.PARTS:
+        part(generated=True)
+    warm.warm()
+print(len(recorder.buffer))
+"""
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    compile_parts(f"trm_data.kinds.{kind}.warm", NoProgress(), generated=True)
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "0"

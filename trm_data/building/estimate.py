@@ -26,7 +26,7 @@ TAKEN_PER_S = 120_000
 """Rate of the serial step from candidates to groups, which runs in one process (puzzles/s)."""
 SPLIT_BYTES = 100_000
 """Size of the smallest split on disk: ArrayRecord writes 64 KiB at a time."""
-COMPILE_S = 30.0
+COMPILE_S = 12.0
 """Time to compile kernels at the first build of a kind on a machine, in seconds."""
 START_S = 1.5
 """Time until the workers are ready, in seconds."""

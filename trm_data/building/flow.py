@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 
 from trm_data.building.existing import already_built, find_folder
@@ -19,6 +18,7 @@ from trm_data.catalog.write import refresh_catalog
 from trm_data.engine.base import Engine
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import QueryError, SpecError
+from trm_data.kernel import compile_parts
 from trm_data.kinds import sizes
 from trm_data.kinds.base import Kind
 from trm_data.kinds.registry import code_of, is_compiled, load_kind, warm_module
@@ -104,7 +104,7 @@ def build_dataset(
         lease = UnpublishedLease(folder, lease)
         folder.remove_temporary()
         if not is_compiled(request.kind):
-            compile_kernels(request.kind, progress)
+            compile_parts(warm_module(request.kind), progress, generated=request.source.kind == "generated")
             engine.prepare(warm_module(request.kind))
         _import_the_end()
         selection = kind.select(spec, sources, engine=engine, progress=progress, cache=layout.generated)
@@ -117,13 +117,6 @@ def build_dataset(
     kept, seconds = sum(shard.kept for shard in written), time.perf_counter() - begun
     new = len(written) - kept
     return replace(result, shards_written=new, shards_kept=kept, seconds=seconds, warnings=tuple(warnings))
-
-
-def compile_kernels(kind: str, progress: Progress) -> None:
-    """Run the kernels of a kind once, so that its workers load the compiled code."""
-    progress.start("compile kernels, once on this machine", 1, "kind")
-    import_module(warm_module(kind))
-    progress.advance(1)
 
 
 def check_shard_examples(shard_examples: int) -> None:

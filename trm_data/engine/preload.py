@@ -21,7 +21,10 @@ POLL_S = 0.2
 
 
 def _import_all() -> None:
-    """Import the modules, and poll for the parent with a timer, because a server that forks must have no threads."""
+    """Import the modules and run their kernels; look for the parent's end meanwhile.
+
+    A timer does this, because a server that forks must have no threads.
+    """
     parent = int(os.environ[PARENT])
 
     def look(signum: int, frame: FrameType | None) -> None:
@@ -33,7 +36,9 @@ def _import_all() -> None:
     signal.setitimer(signal.ITIMER_REAL, POLL_S, POLL_S)
     try:
         for module in os.environ[MODULES].split(","):
-            importlib.import_module(module)
+            imported = importlib.import_module(module)
+            if hasattr(imported, "warm"):
+                imported.warm()
     finally:
         gc.freeze()  # so that it does not touch memory shared with forked workers
         gc.enable()

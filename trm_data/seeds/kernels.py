@@ -20,7 +20,7 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from trm_data.kernel import kernel
+from trm_data.kernel import inner_kernel, kernel
 from trm_data.seeds.draws import FEISTEL_ROUNDS, check_word
 
 _READY = np.uint64(12)
@@ -81,7 +81,7 @@ def count_bits(typing_context: Any, word: Any) -> Any:
     return types.uint64(types.uint64), generate
 
 
-@kernel
+@inner_kernel
 def open_stream(stream: NDArray[np.uint64], seed: int, purpose: int, a: int, b: int) -> None:
     """Set a uint64[STREAM_WORDS] array to the start of the draw (seed, purpose, a, b)."""
     stream[0] = np.uint64(seed)
@@ -92,7 +92,7 @@ def open_stream(stream: NDArray[np.uint64], seed: int, purpose: int, a: int, b: 
     stream[_PLACE] = _READY
 
 
-@kernel(inline="always")
+@inner_kernel(inline="always")
 def _round(
     c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0: np.uint64, k1: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
@@ -102,7 +102,7 @@ def _round(
     return high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
 
 
-@kernel
+@inner_kernel
 def _next_blocks(stream: NDArray[np.uint64]) -> None:
     """Advance the counter by three, filling the stream's words with the ten rounds of Philox4x64 of each.
 
@@ -126,7 +126,7 @@ def _next_blocks(stream: NDArray[np.uint64]) -> None:
     stream[_PLACE] = U0
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def place_of(stream: NDArray[np.uint64]) -> np.uint64:
     """Return the position of a stream, for `word_at` and `bounded_at`; `leave_at` stores it.
 
@@ -135,13 +135,13 @@ def place_of(stream: NDArray[np.uint64]) -> np.uint64:
     return stream[_PLACE]
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def leave_at(stream: NDArray[np.uint64], place: np.uint64) -> None:
     """Continue a stream at a position."""
     stream[_PLACE] = place
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def word_at(stream: NDArray[np.uint64], place: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Return the word of a stream at a position, and the next position."""
     if place == _READY:
@@ -150,7 +150,7 @@ def word_at(stream: NDArray[np.uint64], place: np.uint64) -> tuple[np.uint64, np
     return stream[np.uint64(5) + place], place + U1
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def bounded_at(stream: NDArray[np.uint64], place: np.uint64, bound: np.uint64) -> tuple[np.uint64, np.uint64]:
     """Return an unbiased integer in [0, bound) from a position on, and the next position; `bound` is at least 1."""
     word, place = word_at(stream, place)
@@ -163,7 +163,7 @@ def bounded_at(stream: NDArray[np.uint64], place: np.uint64, bound: np.uint64) -
     return high, place
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def next_word(stream: NDArray[np.uint64]) -> np.uint64:
     """Return the next word of a stream."""
     word, place = word_at(stream, place_of(stream))
@@ -171,7 +171,7 @@ def next_word(stream: NDArray[np.uint64]) -> np.uint64:
     return word
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def next_bounded(stream: NDArray[np.uint64], bound: np.uint64) -> np.uint64:
     """Return the next unbiased integer in [0, bound); `bound` is a uint64 of at least 1."""
     number, place = bounded_at(stream, place_of(stream), bound)
@@ -179,7 +179,7 @@ def next_bounded(stream: NDArray[np.uint64], bound: np.uint64) -> np.uint64:
     return number
 
 
-@kernel
+@inner_kernel
 def shuffle(stream: NDArray[np.uint64], order: NDArray[np.int64]) -> None:
     """Shuffle in place (Fisher-Yates), from the last position to the second."""
     for last in range(order.shape[0] - 1, 0, -1):
@@ -208,7 +208,7 @@ def feistel(keys: NDArray[np.uint64], index: np.uint64, size: np.uint64) -> np.u
             return index
 
 
-@kernel
+@inner_kernel
 def mix(value: np.uint64) -> np.uint64:
     """Mix all bits of a word (the finalizer of splitmix64); 0 stays 0."""
     value = (value ^ (value >> _U30)) * _MIX_A

@@ -124,7 +124,7 @@ def test_pandas_would_be_noticed(tmp_path: Path) -> None:
 def test_workers_get_ready_without_blas_and_c(kind: str) -> None:
     def loaded(module: str) -> list[Any]:
         names = "('scipy.linalg', 'cffi')"
-        program = f"import {module}, sys; print([name for name in {names} if name in sys.modules])"
+        program = f"import sys, {module} as warm; warm.warm(); print([name for name in {names} if name in sys.modules])"
         found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
         return ast.literal_eval(found.stdout)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.kernel import kernel
+from trm_data.kernel import inner_kernel, kernel
 from trm_data.kinds.arc.encode import ARC_CELLS, ARC_EOS, ARC_SIDE, ARC_VOCABULARY, COLOURS, FIRST_COLOUR
 from trm_data.seeds.draws import Purpose
 from trm_data.seeds.kernels import STREAM_WORDS, U0, U1, feistel, mix, next_bounded, open_stream
@@ -23,7 +23,7 @@ _U3, _U4, _U7, _U15 = np.uint64(3), np.uint64(4), np.uint64(7), np.uint64(15)
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-@kernel
+@inner_kernel
 def image_steps(dihedral: int, rows: int, columns: int) -> tuple[int, int, int]:
     """Return from where the image of an R x C grid on a canvas of 30 columns reads its cells.
 
@@ -55,7 +55,7 @@ def turns(dihedral: int) -> bool:
     return dihedral == 1 or dihedral == 3 or dihedral >= 6
 
 
-@kernel
+@inner_kernel
 def _decode_colours(rank: np.uint64, places: NDArray[np.uint64], tokens: NDArray[np.uint8]) -> None:
     """Fill the table from token to token for the colour permutation of this rank.
 
@@ -74,7 +74,7 @@ def _decode_colours(rank: np.uint64, places: NDArray[np.uint64], tokens: NDArray
         left = (left & below) | ((left >> _U4) & ~below)
 
 
-@kernel
+@inner_kernel
 def _write_grid(
     source: NDArray[np.uint8],
     start: int,
@@ -103,7 +103,7 @@ def _write_grid(
             target[at + np.uint64(j)] = ARC_EOS
 
 
-@kernel
+@inner_kernel
 def _draw_offset(
     stream: NDArray[np.uint64], sizes: NDArray[np.uint8], example: int, turned: bool
 ) -> tuple[int, int]:
@@ -211,7 +211,7 @@ def untranslate(
     return -1
 
 
-@kernel
+@inner_kernel
 def _word(number: int) -> np.uint64:
     """Return a fixed random word."""
     return mix(np.uint64(number + 1) * _GOLDEN)
@@ -248,7 +248,7 @@ def colour_words(
     return sums
 
 
-@kernel
+@inner_kernel
 def _insert(table: NDArray[np.uint64], word: np.uint64) -> bool:
     """Add a word to a hash table of 2**b slots, 0 for a free slot; return whether it was new."""
     word |= U1
@@ -313,7 +313,7 @@ def distinct(
 _HEAD = 4  # rows and columns of the input, rows and columns of the output
 
 
-@kernel
+@inner_kernel
 def _write_image(
     source: NDArray[np.uint8],
     dihedral: int,

@@ -1,4 +1,4 @@
-"""Run each kernel of an ARC build once; imported by the forkserver, from which workers are forked."""
+"""Run each kernel of an ARC build once, to compile it or to load it before workers are forked."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from trm_data.kinds.arc.encode import Pair, encode_pairs
 from trm_data.kinds.arc.symmetry import ArcAugmenter, distinct_augmentations
 
 
-def warm() -> None:
+def write(generated: bool) -> None:
     """Find the augmentations of a task of one cell, and augment it."""
+    del generated
     grid = np.zeros((1, 1), np.uint8)
     pairs = [Pair(grid, grid)]
     distinct_augmentations([pairs], [0], 0, 1)
@@ -21,5 +22,12 @@ def warm() -> None:
     )
 
 
-with without_unused():
-    warm()
+PARTS = (write,)
+"""Parts that processes compile at the same time."""
+
+
+def warm() -> None:
+    """Run the kernels of every build."""
+    with without_unused():
+        for part in PARTS:
+            part(generated=False)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_START, MAZE_WALL
-from trm_data.kernel import kernel
+from trm_data.kernel import inner_kernel, kernel
 from trm_data.kinds.maze.boards import (
     count_in,
     lane_of,
@@ -64,7 +64,7 @@ def empty_boards(rows: int, columns: int) -> Words:
     return np.zeros((BOARDS, lanes), word)
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _flood(left: Any, front: Any, most: int) -> tuple[Any, Any, int]:
     """Search breadth-first from the cells of `front` within the board `left`, for at most `most` steps.
 
@@ -80,7 +80,7 @@ def _flood(left: Any, front: Any, most: int) -> tuple[Any, Any, int]:
     return left, front, level
 
 
-@kernel
+@inner_kernel
 def _search(boards: Words, within: Words, row: int, bit: np.uint64, most: int) -> int:
     """Search breadth-first from a cell within a board, for at most `most` steps.
 
@@ -94,7 +94,7 @@ def _search(boards: Words, within: Words, row: int, bit: np.uint64, most: int) -
     return level
 
 
-@kernel
+@inner_kernel
 def _search_all(
     boards: Words, levels: Words, sizes: NDArray[np.int64], within: Words, row: int, bit: np.uint64
 ) -> int:
@@ -117,7 +117,7 @@ def _search_all(
         store(levels[level], front)
 
 
-@kernel
+@inner_kernel
 def _draw_layout(boards: Words, stream: NDArray[np.uint64], rows: int, columns: int, walls: int) -> None:
     """Set FREE to the cells of a uniformly drawn layout with that number of walls.
 
@@ -164,7 +164,7 @@ def _draw_layout(boards: Words, stream: NDArray[np.uint64], rows: int, columns: 
     leave_at(stream, place)
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _find_central(words: Words, rows: int, columns: int) -> tuple[int, np.uint64]:
     """Return a cell of a nonempty board: in the nonempty row nearest the middle, near the middle column if possible."""
     middle, half = np.uint64((rows - 1) // 2), np.uint64(columns // 2)
@@ -188,7 +188,7 @@ def _first(words: Words, rows: int) -> tuple[int, np.uint64]:
     return row, word & (U0 - word)
 
 
-@kernel
+@inner_kernel
 def _bound_pairs(sizes: NDArray[np.int64], last: int, min_path: int) -> int:
     """Return an upper bound of the number of long pairs: two cells are at most as far apart as through the centre."""
     if 2 * last < min_path:
@@ -202,26 +202,27 @@ def _bound_pairs(sizes: NDArray[np.int64], last: int, min_path: int) -> int:
     return total
 
 
-@kernel
+@inner_kernel
 def _find_middle(boards: Words, row: int, bit: np.uint64, rows: int, cells: int) -> tuple[int, np.uint64]:
     """Return a cell halfway between a cell and the farthest cell from it, in COMPONENT."""
     last = _search(boards, boards[COMPONENT], row, bit, cells)
     far_row, far_bit = _first(boards[FRONT], rows)
     _search(boards, boards[COMPONENT], row, bit, last // 2)
-    boards[HALFWAY] = boards[FRONT]
+    for lane in range(boards.shape[1]):  # a slice assignment takes long to compile
+        boards[HALFWAY, lane] = boards[FRONT, lane]
     _search(boards, boards[COMPONENT], far_row, far_bit, last - last // 2)
     store(boards[HALFWAY], load(boards[HALFWAY]) & load(boards[FRONT]))
     return _first(boards[HALFWAY], rows)
 
 
-@kernel
+@inner_kernel
 def _take_component(boards: Words, row: int, bit: np.uint64, cells: int) -> None:
     """Set COMPONENT to the cells of FREE that are connected to a cell."""
     _search(boards, boards[FREE], row, bit, cells)
     store(boards[COMPONENT], load(boards[FREE]) ^ load(boards[OPEN]))
 
 
-@kernel
+@inner_kernel
 def _weigh_component(
     boards: Words,
     levels: Words,
@@ -277,7 +278,7 @@ def _weigh_component(
     return total, listed
 
 
-@kernel
+@inner_kernel
 def _may_reach(
     boards: Words,
     levels: Words,
@@ -316,7 +317,7 @@ def _may_reach(
     return False
 
 
-@kernel
+@inner_kernel
 def _weigh(
     boards: Words,
     levels: Words,
@@ -337,7 +338,8 @@ def _weigh(
         return 0, 0
     cells = rows * columns
     total, components, left = 0, 0, free
-    boards[REST] = boards[FREE]
+    for lane in range(boards.shape[1]):
+        boards[REST, lane] = boards[FREE, lane]
     boards[RIM] = 0
     # From a cell of a component of n cells, at least min_path of them (itself too) are nearer than min_path.
     while left > min_path and total + left * (left - min_path) >= needed:
@@ -365,7 +367,7 @@ def _weigh(
     return total, listed
 
 
-@kernel
+@inner_kernel
 def _write_maze(
     boards: Words,
     sources: NDArray[np.int64],

@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_PATH, MAZE_START
-from trm_data.kernel import kernel
+from trm_data.kernel import inner_kernel, kernel
 
 NO_PATH = -1
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _pad(cells: NDArray[np.uint8], rows: int, columns: int, padded: NDArray[np.uint8]) -> int:
     """Copy a maze into the middle of `padded`, whose border is 0; return the position of S there."""
     start = 0
@@ -32,7 +32,7 @@ def _pad(cells: NDArray[np.uint8], rows: int, columns: int, padded: NDArray[np.u
     return start
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _find_path(
     padded: NDArray[np.uint8],
     start: int,
@@ -64,7 +64,7 @@ def _find_path(
     return NO_PATH
 
 
-@kernel
+@inner_kernel
 def _count_steps(parents: NDArray[np.int32], goal: int) -> int:
     """Return the number of steps from S to a cell; -1 for no cell."""
     steps, cell = 0, goal
@@ -86,7 +86,7 @@ def label_many(
     for i in range(inputs.shape[0]):
         labels[i] = inputs[i]
         start = _pad(inputs[i], rows, columns, padded)
-        goal = _find_path(padded, start, stride, MAZE_FREE, parents, queue)
+        goal = _find_path(padded, start, stride, np.int64(MAZE_FREE), parents, queue)
         steps[i] = _count_steps(parents, goal)
         if goal >= 0:
             cell = np.int64(parents[goal])
@@ -104,11 +104,11 @@ def marked_many(labels: NDArray[np.uint8], rows: int, columns: int, steps: NDArr
     queue = np.empty(len(padded), np.int32)
     for i in range(labels.shape[0]):
         start = _pad(labels[i], rows, columns, padded)
-        goal = _find_path(padded, start, stride, MAZE_PATH, parents, queue)
+        goal = _find_path(padded, start, stride, np.int64(MAZE_PATH), parents, queue)
         steps[i] = _count_steps(parents, goal)
 
 
-@kernel
+@inner_kernel
 def _count_ways(
     padded: NDArray[np.uint8],
     start: int,
@@ -118,7 +118,8 @@ def _count_ways(
     queue: NDArray[np.int32],
 ) -> int:
     """Fill distance from S and number of shortest paths for all cells up to G; return the position of G, or -1."""
-    distances[:] = -1
+    for cell in range(distances.shape[0]):
+        distances[cell] = -1
     distances[start], ways[start] = 0, 1.0
     queue[0] = start
     head, tail = 0, 1

@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_START, MAZE_WALL
-from trm_data.kernel import kernel
+from trm_data.kernel import inner_kernel, kernel
 from trm_data.seeds.draws import Purpose
 from trm_data.seeds.kernels import STREAM_WORDS, next_bounded, open_stream
 
 _GENERATE = int(Purpose.GENERATE)
 
 
-@kernel
+@inner_kernel
 def _draw_tree(stream: NDArray[np.uint64], high: int, wide: int, ways: NDArray[np.int8]) -> None:
     """Set each room's direction (down, left, right, up) to its parent in the tree; -1 for the root.
 
@@ -54,12 +54,13 @@ def _draw_tree(stream: NDArray[np.uint64], high: int, wide: int, ways: NDArray[n
             room += wide if way == 0 else -1 if way == 1 else 1 if way == 2 else -wide
 
 
-@kernel
+@inner_kernel
 def _write_tree(
     ways: NDArray[np.int8], high: int, wide: int, top: int, left: int, columns: int, maze: NDArray[np.uint8]
 ) -> None:
     """Write the layout of a tree whose first room is at (top, left)."""
-    maze[:] = MAZE_WALL
+    for cell in range(maze.shape[0]):
+        maze[cell] = MAZE_WALL
     for room in range(high * wide):
         cell = (top + 2 * (room // wide)) * columns + left + 2 * (room % wide)
         way = ways[room]
@@ -70,7 +71,7 @@ def _write_tree(
             )
 
 
-@kernel
+@inner_kernel
 def _search(
     maze: NDArray[np.uint8],
     start: int,
@@ -103,7 +104,7 @@ def _search(
     return tail
 
 
-@kernel
+@inner_kernel
 def _far(queue: NDArray[np.int32], distances: NDArray[np.int32], count: int, min_path: int) -> int:
     """Return the number of listed cells that are at least `min_path` steps away; the list is sorted by distance."""
     far = 0

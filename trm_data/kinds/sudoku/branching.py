@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.kernel import kernel
+from trm_data.kernel import inner_kernel, kernel
 from trm_data.kinds.sudoku.nine import find_fewest_matchings
 from trm_data.seeds.kernels import U0, U1, count_bits, lowest_bit, next_bounded
 
@@ -20,7 +20,7 @@ PLANES = 5  # bits of a candidate count of at most 16
 _MANY = 1 << 30
 
 
-@kernel
+@inner_kernel
 def _nth_bit(cells: np.uint64, number: np.uint64) -> np.uint64:
     """Return the set bit of a word that has `number` set bits below it."""
     for _ in range(number):
@@ -28,7 +28,7 @@ def _nth_bit(cells: np.uint64, number: np.uint64) -> np.uint64:
     return cells & (U0 - cells)
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def is_solved(state: NDArray[np.uint64], box_rows: int, box_columns: int) -> bool:
     """Return whether all cells of a state at its fixed point are placed."""
     full = ~U0 >> (np.uint64(64) - np.uint64(box_rows * box_rows * box_columns))
@@ -38,7 +38,7 @@ def is_solved(state: NDArray[np.uint64], box_rows: int, box_columns: int) -> boo
     return placed == full
 
 
-@kernel
+@inner_kernel
 def find_fewest(
     state: NDArray[np.uint64], fewest: NDArray[np.uint64], planes: NDArray[np.uint64], side: int, bands: int
 ) -> None:
@@ -82,14 +82,14 @@ def find_fewest(
                 fewest[band] &= ~planes[band * PLANES + plane]
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _row_of(cell: np.uint64, side: int) -> np.uint64:
     """Return the cells of a cell's row."""
     row = lowest_bit(cell) // np.uint64(side)
     return ((U1 << np.uint64(side)) - U1) << (row * np.uint64(side))
 
 
-@kernel
+@inner_kernel
 def choose_first(
     state: NDArray[np.uint64], fewest: NDArray[np.uint64], side: int, bands: int
 ) -> tuple[int, np.uint64, np.uint64]:
@@ -103,7 +103,7 @@ def choose_first(
     return digit * bands + band, cell, _row_of(cell, side)
 
 
-@kernel
+@inner_kernel
 def choose_cell(
     state: NDArray[np.uint64], fewest: NDArray[np.uint64], side: int, bands: int, stream: NDArray[np.uint64]
 ) -> tuple[int, np.uint64, np.uint64]:
@@ -128,7 +128,7 @@ def choose_cell(
     return np.int64(lowest_bit(candidates)) * bands + band, cell, _row_of(cell, side)
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _row_pairs(
     cells: np.uint64, shrink: NDArray[np.uint8], row_mask: np.uint64, n: np.uint64, box_rows: int
 ) -> np.uint64:
@@ -139,7 +139,7 @@ def _row_pairs(
     return pairs
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _column_pairs(
     state: NDArray[np.uint64], digit: int, stack: int, box_rows: int, box_columns: int
 ) -> np.uint64:
@@ -189,7 +189,7 @@ def _find_fewest_matchings(
     return best_place, best_digit
 
 
-@kernel
+@inner_kernel
 def choose_pair(
     state: NDArray[np.uint64],
     shrink: NDArray[np.uint8],

@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.kernel import kernel
+from trm_data.kernel import inner_kernel, kernel
 from trm_data.seeds.kernels import U0, U1, mix
 
 _ROW = np.uint64(0x9E3779B97F4A7C15)
@@ -32,7 +32,7 @@ _MARK = np.uint64(0x8EBC6AF09C88C6E3)
 _ROWS, _COLUMNS, _BOXES, _DIGITS = 0, 1, 2, 3
 
 
-@kernel
+@inner_kernel
 def _distinct(colours: NDArray[np.uint64]) -> int:
     """Return the number of distinct words."""
     count = 0
@@ -46,7 +46,7 @@ def _distinct(colours: NDArray[np.uint64]) -> int:
     return count
 
 
-@kernel
+@inner_kernel
 def _refine(
     colours: NDArray[np.uint64],
     sums: NDArray[np.uint64],
@@ -59,7 +59,9 @@ def _refine(
     side = box_rows * box_columns
     classes = 0
     while True:
-        sums[:] = U0
+        for kind in range(4):
+            for i in range(side):
+                sums[kind, i] = U0
         for row in range(side):
             for column in range(side):
                 box = row // box_rows * box_rows + column // box_columns
@@ -93,7 +95,7 @@ def _refine(
     return trace | U1 if leaf else trace & ~U1
 
 
-@kernel
+@inner_kernel
 def _mark_cycles(
     colours: NDArray[np.uint64],
     solution: NDArray[np.uint8],
@@ -129,7 +131,7 @@ def _mark_cycles(
             colours[i] += mix(lengths + (_MARK if other // size == i // size else U0))
 
 
-@kernel
+@inner_kernel
 def _choose_class(colours: NDArray[np.uint64], side: int) -> tuple[int, np.uint64]:
     """Return the kind and colour to branch on: of rows or columns, whichever have fewer colours (rows if equal),
     the smallest class with several members. Marking its members in turn splits the rest fastest."""
@@ -146,7 +148,7 @@ def _choose_class(colours: NDArray[np.uint64], side: int) -> tuple[int, np.uint6
     return kind, best_colour
 
 
-@kernel
+@inner_kernel
 def _order_lines(colours: NDArray[np.uint64], size: int, order: NDArray[np.int64]) -> None:
     """Sort lines by the smallest colour in their band of `size`, then by their own."""
     side = colours.shape[0]
@@ -167,7 +169,7 @@ def _order_lines(colours: NDArray[np.uint64], size: int, order: NDArray[np.int64
         order[at] = i
 
 
-@kernel
+@inner_kernel
 def _compare_leaf(
     solution: NDArray[np.uint8],
     puzzle: NDArray[np.uint8],
@@ -193,7 +195,7 @@ def _compare_leaf(
     return 1 if smaller else 0
 
 
-@kernel
+@inner_kernel
 def _canonicalize(
     grids: NDArray[np.uint8],
     orientations: int,
@@ -211,10 +213,12 @@ def _canonicalize(
 ) -> int:
     """Fill `form` from grids [orientation, (puzzle, solution), S]; return the number of automorphisms."""
     side = box_rows * box_columns
-    best_length, have_form, automorphisms = 0, False, 0
+    best_length, automorphisms = np.int64(0), np.int64(0)
+    have_form = best_length > 0  # a literal False would compile `_compare_leaf` twice
     for orientation in range(orientations):
         puzzle, solution = grids[orientation, 0], grids[orientation, 1]
-        levels[0] = U0
+        for line in range(4 * side):
+            levels[0, line // side, line % side] = U0
         depth = 0
         entering = True
         while depth >= 0:
@@ -222,8 +226,8 @@ def _canonicalize(
                 trace = _refine(levels[depth], sums, solution, puzzle, box_rows, box_columns)
                 entering = False
                 if depth == 0 and trace & U1 == U0:
-                    _mark_cycles(levels[0, _ROWS], solution, False, box_rows, next_digit)
-                    _mark_cycles(levels[0, _COLUMNS], solution, True, box_columns, next_digit)
+                    _mark_cycles(levels[0, _ROWS], solution, np.bool_(False), box_rows, next_digit)
+                    _mark_cycles(levels[0, _COLUMNS], solution, np.bool_(True), box_columns, next_digit)
                     trace = _refine(levels[0], sums, solution, puzzle, box_rows, box_columns)
                 if depth < best_length and trace > traces[depth]:
                     depth -= 1
@@ -251,7 +255,8 @@ def _canonicalize(
                 depth -= 1
                 continue
             branches[depth, 1] = member + 1
-            levels[depth + 1] = levels[depth]
+            for line in range(4 * side):
+                levels[depth + 1, line // side, line % side] = levels[depth, line // side, line % side]
             levels[depth + 1, kind, member] = mix(levels[depth, kind, member] ^ _MARK)
             depth += 1
             entering = True

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.kernel import kernel
+from trm_data.kernel import inner_kernel, kernel
 from trm_data.kinds.sudoku.branching import PLANES
 from trm_data.kinds.sudoku.propagation import load_clues
 from trm_data.kinds.sudoku.solve import Tables
@@ -32,7 +32,7 @@ _GENERATE = int(Purpose.GENERATE)
 _FILL_GUESSES = 1000
 
 
-@kernel
+@inner_kernel
 def _start_grid(
     grid: NDArray[np.uint8],
     digits: NDArray[np.int64],
@@ -42,7 +42,8 @@ def _start_grid(
 ) -> None:
     """Start a blank grid with random boxes on the diagonal, which share no row, column or box, so any content fits."""
     side = box_rows * box_columns
-    grid[:] = 0
+    for cell in range(side * side):
+        grid[cell] = 0
     for box in range(box_rows):
         for i in range(side):
             digits[i] = i + 1
@@ -91,7 +92,7 @@ def generate_many(
             load_clues(stack[0], solution, box_rows, box_columns)
             search(
                 stack, all_digits, shrink, row_cells, column_pairs, row_matchings, column_matchings, scratch,
-                box_rows, box_columns, 1, _FILL_GUESSES, RANDOM_CELL, stream, first, info,
+                box_rows, box_columns, np.int64(1), np.int64(_FILL_GUESSES), np.int64(RANDOM_CELL), stream, first, info,
             )  # fmt: skip
         store_solution(first, solution, box_rows, box_columns)
         for cell in range(cells):
@@ -114,7 +115,7 @@ def generate_many(
                 stack[0, (solution[cell] - 1) * box_columns + band] &= ~(U1 << np.uint64(bit))
             search(
                 stack, all_digits, shrink, row_cells, column_pairs, row_matchings, column_matchings, scratch,
-                box_rows, box_columns, limit, node_limit, FIRST_CELL, stream, first, info,
+                box_rows, box_columns, np.int64(limit), node_limit, np.int64(FIRST_CELL), stream, first, info,
             )  # fmt: skip
             if info[FOUND] < limit and info[HIT] == 0:
                 done += step
@@ -179,7 +180,7 @@ class Work(NamedTuple):
     sets_found: NDArray[np.int64]
 
 
-@kernel
+@inner_kernel
 def _search_one(branching: int, guess_limit: int, work: Work, tables: Tables) -> None:
     """Search one solution of the state work.stack[0]."""
     search(
@@ -189,7 +190,7 @@ def _search_one(branching: int, guess_limit: int, work: Work, tables: Tables) ->
     )  # fmt: skip
 
 
-@kernel
+@inner_kernel
 def _count_guesses(
     puzzle: NDArray[np.uint8], least: int, most: int, images: Images, work: Work, tables: Tables
 ) -> int:
@@ -210,7 +211,7 @@ def _count_guesses(
     return total
 
 
-@kernel
+@inner_kernel
 def _find_needed(clues: tuple[np.uint64, np.uint64], work: Work) -> tuple[np.uint64, np.uint64]:
     """Return the clues that are the only clue of a known set; cells are bits of two words."""
     low, high = U0, U0
@@ -221,7 +222,7 @@ def _find_needed(clues: tuple[np.uint64, np.uint64], work: Work) -> tuple[np.uin
     return low, high
 
 
-@kernel
+@inner_kernel
 def _is_needed(
     puzzle: NDArray[np.uint8], solution: NDArray[np.uint8], cell: int, work: Work, tables: Tables
 ) -> bool:
@@ -244,7 +245,7 @@ def _is_needed(
     return True
 
 
-@kernel
+@inner_kernel
 def _exchange(puzzle: NDArray[np.uint8], solution: NDArray[np.uint8], work: Work, tables: Tables) -> None:
     """Add random clues to a minimal puzzle, then remove clues in random order, the added ones last.
 

@@ -19,7 +19,7 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from trm_data.kernel import kernel
+from trm_data.kernel import inner_kernel, kernel
 from trm_data.kinds.vectors import (
     Vector,
     empty_lanes,
@@ -238,7 +238,7 @@ def _first_lanes(typing_context: Any, numbers: Any) -> Any:
     return types.UniTuple(types.uint64, 3)(LANES), generate
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _any(cells: Any) -> bool:
     return empty_lanes(cells) != _ALL_LANES
 
@@ -249,7 +249,7 @@ def _pairs(cells: Any) -> Any:
     return (cells | cells >> 1 | cells >> 2) & _FIRST_OF_BOXES
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _match_rows(cells: Any) -> Any:
     """Clear the (row, box) pairs that are in no matching."""
     pairs = _pairs(cells)
@@ -261,13 +261,13 @@ def _match_rows(cells: Any) -> Any:
     return cells & (matched | matched << 1 | matched << 2)
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _columns(cells: Any) -> Any:
     """Return the columns that have candidates, as cells of the first row of a band."""
     return cells | cells >> 9 | cells >> 18
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _match_columns(cells: Any) -> Any:
     """Clear the (band, column) pairs that are in no matching: the two other bands must fill the two other columns."""
     second, third = _other_bands(_columns(cells))
@@ -279,7 +279,7 @@ def _match_columns(cells: Any) -> Any:
     return cells & (left | left << 9 | left << 18)
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _rows_with(cells: Any) -> Any:
     """Return all cells of the nonempty rows."""
     last = ((cells & _REST_OF_ROWS) + _REST_OF_ROWS | cells) & _LAST_OF_ROWS
@@ -346,7 +346,7 @@ def propagate_nine(state: NDArray[np.uint64], result: NDArray[np.uint64], word: 
     return True
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _row_matchings(cells: Any) -> Any:
     """Return the number of matchings of rows to boxes for each digit in each band."""
     pairs = _pairs(cells)
@@ -357,7 +357,7 @@ def _row_matchings(cells: Any) -> Any:
     )
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _column_matchings(cells: Any) -> Any:
     """Return the number of matchings of bands to columns for each digit in each stack; stacks replace bands."""
     first = _columns(cells)

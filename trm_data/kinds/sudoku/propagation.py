@@ -23,12 +23,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.kernel import kernel
+from trm_data.kernel import inner_kernel, kernel
 from trm_data.kinds.sudoku.nine import load_clues_nine, propagate_nine
 from trm_data.seeds.kernels import U0, U1, lowest_bit
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _match_rows(
     state: NDArray[np.uint64],
     base: int,
@@ -53,7 +53,7 @@ def _match_rows(
     return True
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _match_columns(
     state: NDArray[np.uint64],
     base: int,
@@ -96,7 +96,7 @@ def _match_columns(
     return 1
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _clear_columns(state: NDArray[np.uint64], base: int, box_rows: int, box_columns: int) -> int:
     """Clear the columns of solved cells in the other bands, without a table; return 1 if something changed."""
     n = np.uint64(box_rows * box_columns)
@@ -118,7 +118,7 @@ def _clear_columns(state: NDArray[np.uint64], base: int, box_rows: int, box_colu
     return changed
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _place_singles(state: NDArray[np.uint64], digit: int, box_rows: int, box_columns: int) -> np.uint64:
     """Remove the newly solved cells of a digit from the others; return the set of digits that lost a cell."""
     side = box_rows * box_columns
@@ -143,7 +143,7 @@ def _place_singles(state: NDArray[np.uint64], digit: int, box_rows: int, box_col
     return dirty
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _naked_singles(state: NDArray[np.uint64], box_rows: int, box_columns: int) -> np.uint64:
     """Assign cells with one digit left to it; return the set of digits that gained, or all ones if impossible."""
     side = box_rows * box_columns
@@ -215,7 +215,7 @@ def propagate_any(
             return True
 
 
-@kernel
+@inner_kernel
 def propagate(
     stack: NDArray[np.uint64],
     depth: int,
@@ -246,7 +246,7 @@ def propagate(
     return propagate_any(stack[to], dirty, shrink, row_cells, column_pairs, scratch, box_rows, box_columns)
 
 
-@kernel
+@inner_kernel
 def load_clues(state: NDArray[np.uint64], grid: NDArray[np.uint8], box_rows: int, box_columns: int) -> None:
     """Set a state to the candidates that the clues of a flat grid leave in their own cells and rows."""
     if box_rows == 3 and box_columns == 3:

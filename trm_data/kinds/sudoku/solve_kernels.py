@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.kernel import kernel
+from trm_data.kernel import inner_kernel, kernel
 from trm_data.kinds.sudoku.branching import (
     PLANES,
     choose_cell,
@@ -28,7 +28,7 @@ FOUND, GUESSES, HIT = 0, 1, 2
 FIRST_CELL, RANDOM_CELL, PAIR = 0, 1, 2
 
 
-@kernel
+@inner_kernel
 def search(
     stack: NDArray[np.uint64],
     dirty: np.uint64,
@@ -60,8 +60,8 @@ def search(
     bands = box_columns
     words = side * bands
     info[FOUND], info[GUESSES], info[HIT] = 0, 0, 0
-    depth = 0
-    to, word, kept, assumed = 0, 0, ~U0, U0
+    depth, to, word = np.int64(0), np.int64(0), np.int64(0)  # a literal 0 would compile `propagate` twice
+    kept, assumed = ~U0, U0
     while True:
         alive = propagate(
             stack, depth, to, word, kept, dirty, shrink, row_cells, column_pairs, scratch, box_rows, box_columns,
@@ -76,7 +76,8 @@ def search(
             state = stack[depth]
             if is_solved(state, box_rows, box_columns):
                 if info[FOUND] == 0:
-                    first[:words] = state[:words]
+                    for i in range(words):
+                        first[i] = state[i]
                 info[FOUND] += 1
                 if info[FOUND] >= limit:
                     return
@@ -108,7 +109,7 @@ def search(
             dirty = stack[depth, words + bands]
 
 
-@kernel
+@inner_kernel
 def store_solution(
     words: NDArray[np.uint64], grid: NDArray[np.uint8], box_rows: int, box_columns: int
 ) -> None:

@@ -12,14 +12,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.kernel import kernel
+from trm_data.kernel import inner_kernel, kernel
 from trm_data.seeds.kernels import U0, U1, feistel, mix
 
 _CLUE = 32  # flag in a packed cell, above the largest digit
 _U4, _U15 = np.uint64(4), np.uint64(15)
 
 
-@kernel
+@inner_kernel
 def _decode_lines(
     rank: int, inner: NDArray[np.uint8], outer: NDArray[np.uint8], lines: NDArray[np.uint8]
 ) -> None:
@@ -41,7 +41,7 @@ def fill_lines(table: NDArray[np.uint8], inner: NDArray[np.uint8], outer: NDArra
         _decode_lines(rank, inner, outer, table[rank])
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _decode_digits(
     rank: np.uint64, side: int, places: NDArray[np.uint64], tokens: NDArray[np.uint16]
 ) -> None:
@@ -63,7 +63,7 @@ def _decode_digits(
         left = (left & below) | ((left >> _U4) & ~below)
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _write_row(
     cells: NDArray[np.uint8],
     transpose: np.uint64,
@@ -90,7 +90,7 @@ def _write_row(
                 labels[i * side + j] = np.uint8(both >> np.uint16(8))
 
 
-@kernel(forceinline=True)
+@inner_kernel(forceinline=True)
 def _augment_row(
     structure: np.uint64,
     rank: np.uint64,
