@@ -43,11 +43,11 @@ COMPILED_FROM = (
     "objective.py",
     "state.py",
     "step/train.py",
-    "step/several.py",
+    "step/compile.py",
     "step/evaluate.py",
     "step/think.py",
     "targets/catalog.py",
-    "targets/program.py",
+    "targets/estimate.py",
 )
 """Source files that affect the compiled programs and the figures read from them."""
 

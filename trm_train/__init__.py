@@ -24,9 +24,9 @@ than `B L D`.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trm_train.api import TrainedRun, list_experiments, train
+    from trm_train.api import TrainedRun, add_lr_schedule, list_experiments, train
 
-__all__ = ["TrainedRun", "list_experiments", "train"]
+__all__ = ["TrainedRun", "add_lr_schedule", "list_experiments", "train"]
 
 
 def __getattr__(name: str) -> object:

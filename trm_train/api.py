@@ -16,6 +16,7 @@ from trm_data.errors import arguments_named
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_data.storage.store import Folder
 from trm_train.config.run import ALTERNATIVES, RunConfig, check_config, config_from_json, config_to_json
+from trm_train.config.scheduled import add_lr_schedule as add_lr_schedule
 from trm_train.console import RunConsole
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import find_run_of, select_experiments
@@ -101,7 +102,7 @@ def train(
         dataset: Name of another dataset to learn from.
         data: Options of the part `data`, as `trm-train run EXPERIMENT --help` lists them, with `_` for `-`.
         model: Options of the part `model`, for example `{"hidden_size": 64}` or `{"architecture": "hrm"}`.
-        optim: Options of the part `optim`.
+        optim: Options of the part `optim`; `lr_schedule` may be a function (`add_lr_schedule`).
         loss: Options of the part `loss`.
         execution: Options of the part `execution`, which do not affect the run's name.
         total_steps: Number of training steps.
@@ -198,6 +199,9 @@ def with_options(config: RunConfig, changes: Mapping[str, Mapping[str, Any] | No
         ConfigError: A part has no such option, or a value has the wrong type.
     """
     forms = {alternatives.key: alternatives for alternatives in ALTERNATIVES}
+    if callable(function := (changes.get("optim") or {}).get("lr_schedule")):
+        named = add_lr_schedule(function).__name__
+        changes = {**changes, "optim": {**(changes["optim"] or {}), "lr_schedule": named}}
     for key, options in changes.items():
         if not options:
             continue

@@ -12,17 +12,19 @@ import pytest
 import tyro
 
 from tests.conftest import run_here
+from trm_train.api import with_options
 from trm_train.cli import main
 from trm_train.commands.run import RunOptions
 from trm_train.config.data import DataConfig, MixtureConfig
 from trm_train.config.model import ModelConfig
 from trm_train.config.optim import OPTIMIZERS, AdamWConfig, OptimConfig
-from trm_train.config.overrides import choose_forms, spelled_values, split_overrides
+from trm_train.config.overrides import choose_forms, spelled_values, split_overrides, without_effect
 from trm_train.config.run import (
     RunConfig,
     config_from_json,
     config_to_json,
     effective_identity,
+    identity_hash,
     schedules_over_training,
 )
 from trm_train.config.scheduled import Curriculum, Linear, parse_curriculum, parse_scheduled
@@ -269,3 +271,15 @@ def test_no_option_is_denied_twice_and_none_is_written_in_braces() -> None:
     assert "--model.puzzle-emb-ndim INT|None" in help_text
     assert parse("--model.no-act-continue", "False").model.no_act_continue is False
     assert parse("--model.puzzle-emb-ndim", "None").model.puzzle_emb_ndim is None
+
+
+def test_a_schedule_of_the_learning_rate_is_text_on_the_command_line_and_in_config_json() -> None:
+    text = "piecewise(0:1, 0.5:0.5, 1:0.1)"
+    base = parse("--total-steps", "100")
+    changed = parse("--total-steps", "100", "--optim.lr-schedule", text)
+    assert changed == with_options(base, {"optim": {"lr_schedule": text}})
+    assert config_to_json(changed)["optim"]["lr_schedule"] == "piecewise(0.0:1.0, 0.5:0.5, 1.0:0.1)"
+    assert config_from_json(config_to_json(changed)) == changed
+    assert identity_hash(changed) != identity_hash(base)
+    (line,) = without_effect(with_options(changed, {"optim": {"lr_min_ratio": 0.7}}), changed)
+    assert line.startswith("--optim.lr-min-ratio does nothing here: piecewise(")

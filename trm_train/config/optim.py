@@ -16,9 +16,8 @@ from trm_train.config.bounds import (
     check_positive,
     check_shares,
 )
+from trm_train.config.scheduled import Function, LrSchedule, Piecewise, lr_function
 from trm_train.errors import ConfigError
-
-LrSchedule = Literal["cosine", "linear"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,9 +32,9 @@ class OptimizerConfig:
     lr_warmup_steps: int = 2_000
     """Steps of linear warm-up of the learning rates."""
     lr_schedule: LrSchedule = "cosine"
-    """Shape of the decay after the warm-up."""
+    """Learning rate after the warm-up: decay, constant with a decay at the end, points or a function."""
     lr_min_ratio: float = 1.0
-    """The decay ends at `lr_min_ratio * lr`; 1.0 keeps the rate constant after the warm-up."""
+    """A decay ends at `lr_min_ratio * lr`; 1.0 keeps the rate constant after the warm-up."""
     puzzle_emb_lr: float = 1e-4
     """Learning rate of the puzzle embedding (sign-SGD)."""
     puzzle_emb_weight_decay: float = 1.0
@@ -50,7 +49,7 @@ class OptimizerConfig:
     @property
     def lr_decays(self) -> bool:
         """Whether the learning rate after the warm-up depends on the total number of steps."""
-        return self.lr_min_ratio != 1.0
+        return self.lr_min_ratio != 1.0 or isinstance(self.lr_schedule, Piecewise | Function)
 
     def make(self, rate: Callable[[Any], Any]) -> Any:
         """Return the optax transformation. For optimizers of other packages; `optim/build.py` makes those of this one.
@@ -76,7 +75,9 @@ class OptimizerConfig:
             }
         )
         check_shares({"optim.lr_min_ratio": self.lr_min_ratio, "optim.ema_rate": self.ema_rate})
-        if self.lr_schedule != "cosine" and not self.lr_decays:
+        if isinstance(self.lr_schedule, Function):
+            lr_function(self.lr_schedule)
+        elif self.lr_schedule != "cosine" and not self.lr_decays:
             raise ConfigError(
                 f"optim.lr_schedule: {self.lr_schedule} decays to lr_min_ratio * lr, and lr_min_ratio 1 is a constant "
                 "rate; set optim.lr_min_ratio below 1"

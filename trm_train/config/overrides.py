@@ -21,7 +21,7 @@ import tyro
 from trm_train.config.execution import ExecutionConfig
 from trm_train.config.model import BlocksConfig, ModelConfig
 from trm_train.config.run import ALTERNATIVES, RunConfig
-from trm_train.config.scheduled import PARSERS, Spelled
+from trm_train.config.scheduled import PARSERS, Function, Piecewise, Spelled
 from trm_train.errors import ConfigError
 from trm_train.extensions import EXPERIMENTS
 
@@ -71,7 +71,7 @@ def spelled_values() -> tyro.constructors.ConstructorRegistry:
             nargs=1,
             metavar=metavar,
             instance_from_str=parsed,
-            is_instance=lambda value: value is None or isinstance(value, int | float | Spelled),
+            is_instance=lambda value: value is None or isinstance(value, int | float | str | Spelled),
             str_from_instance=lambda value: ["none" if value is None else str(value)],
         )
 
@@ -214,6 +214,8 @@ def _idle(config: RunConfig) -> dict[str, str]:
         shared = {"freeze_weights", "lr_warmup_steps", "lr_schedule", "lr_min_ratio", "name"}
         names = {item.name for item in dataclasses.fields(optim)} - shared
         found |= {f"optim.{name}": why for name in sorted(names) if not name.startswith("puzzle_emb")}
+    if isinstance(optim.lr_schedule, Piecewise | Function):
+        found["optim.lr_min_ratio"] = f"{optim.lr_schedule} gives the last factor (--optim.lr-schedule)"
     if not config.execution.validate_every:
         found["execution.validation_examples"] = "nothing is validated (--execution.validate-every 0)"
     if not config.execution.keep_weights:

@@ -6,6 +6,10 @@ The notation is the same on the command line, in `config.json` and in a run's id
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import inspect
+import itertools
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +18,8 @@ from typing import Any
 from trm_train.errors import ConfigError
 
 SPELLING = re.compile(r"\s*([a-z_]+)\s*\(([^()]*)\)\s*")
+POINT = re.compile(r"\s*([^:,\s]+)\s*:\s*([^:,\s]+)\s*")
+FUNCTION = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)(?:#([0-9a-f]{8}))?\s*")
 CYCLES = re.compile(r"\s*([1-9][0-9]{0,3})x([1-9][0-9]{0,3})\s*")
 
 
@@ -54,9 +60,106 @@ class Curriculum(Spelled):
         return [round(total_steps * self.share * stage / stages) for stage in range(1, stages)]
 
 
+@dataclass(frozen=True)
+class Piecewise(Spelled):
+    """Factor of the learning rate that changes linearly between points.
+
+    Attributes:
+        points: (share of the steps after the warm-up, factor) with rising shares from 0 to 1.
+    """
+
+    points: tuple[tuple[float, float], ...]
+
+    def __str__(self) -> str:
+        return f"piecewise({', '.join(f'{share!r}:{factor!r}' for share, factor in self.points)})"
+
+
+@dataclass(frozen=True)
+class EndDecay(Spelled):
+    """Constant learning rate that decays linearly to `lr_min_ratio * lr` over the last `share` of the steps."""
+
+    share: float
+
+    def __str__(self) -> str:
+        return f"constant({self.share!r})"
+
+
+@dataclass(frozen=True)
+class Function(Spelled):
+    """Factor of the learning rate by a function that `add_lr_schedule` has registered.
+
+    Attributes:
+        name: Name of the function.
+        digest: First 8 hex digits of the sha256 of its source, so that an edited function belongs to another run.
+    """
+
+    name: str
+    digest: str
+
+    def __str__(self) -> str:
+        return f"{self.name}#{self.digest}"
+
+
+LrFunction = Callable[[Any], Any]
+_FUNCTIONS: dict[str, tuple[LrFunction, str]] = {}
+
+
+def add_lr_schedule(function: LrFunction) -> LrFunction:
+    """Register a schedule of the learning rate under the function's name; also a decorator.
+
+        @trm_train.add_lr_schedule
+        def root(progress):
+            return 1 / jnp.sqrt(1 + 9 * progress)
+
+    Args:
+        function: Function from the share of the steps after the warm-up (float32 [], 0 to 1) to the factor of the
+            learning rate; it is traced by jax.
+
+    Raises:
+        ConfigError: The function has no name or no source, or its name is taken.
+    """
+    name = getattr(function, "__name__", "")
+    if not FUNCTION.fullmatch(name) or name in LR_WORDS:
+        raise ConfigError(
+            f"a schedule of the learning rate needs a name of its own (got {name or function!r}): def NAME(progress)"
+        )
+    try:
+        digest = hashlib.sha256(inspect.getsource(function).encode()).hexdigest()[:8]
+    except (OSError, TypeError) as error:
+        raise ConfigError(
+            f"schedule {name}: its source is not readable ({error}); define it in a file"
+        ) from error
+    if name in _FUNCTIONS and _FUNCTIONS[name][1] != digest:
+        raise ConfigError(f"schedule {name}: another function has this name")
+    _FUNCTIONS[name] = function, digest
+    return function
+
+
+def lr_function(schedule: Function) -> LrFunction:
+    """Return the registered function of a schedule.
+
+    Raises:
+        ConfigError: There is none, or its source differs.
+    """
+    function, digest = _FUNCTIONS.get(schedule.name, (None, ""))
+    if function is None:
+        raise ConfigError(
+            f"optim.lr_schedule: no function {schedule.name} is registered (TRM_EXPERIMENTS names the file that has it)"
+        )
+    if digest != schedule.digest:
+        raise ConfigError(
+            f"optim.lr_schedule: the source of {schedule.name} has changed (got {digest}; the run has "
+            f"{schedule.digest}); give the changed function another name"
+        )
+    return function
+
+
 FORMS = {"linear": Linear}
+LR_WORDS = ("cosine", "linear")
+LR_SPELLINGS = "cosine|linear|constant(DECAY_SHARE)|piecewise(SHARE:FACTOR, ...)"
 
 Scheduled = float | Linear
+LrSchedule = str | Piecewise | EndDecay | Function
 
 
 def parse_scheduled(text: str) -> Scheduled:
@@ -104,6 +207,40 @@ def parse_curriculum(text: str) -> Curriculum | None:
     return Curriculum(share, cycles)
 
 
+def parse_lr_schedule(text: str) -> LrSchedule:
+    """Parse a schedule of the learning rate: `LR_SPELLINGS`, or the name of a registered function.
+
+    Raises:
+        ConfigError: The text has another notation.
+    """
+    if text in LR_WORDS:
+        return text
+    match = SPELLING.fullmatch(text)
+    words = match[2].split(",") if match else []
+    try:
+        if match and match[1] == "constant" and len(words) == 1 and 0 < float(words[0]) <= 1:
+            return EndDecay(float(words[0]))
+        points = tuple(
+            (float(point[1]), float(point[2])) for point in map(POINT.fullmatch, words) if point is not None
+        )
+    except ValueError:
+        points = ()
+    if match and match[1] == "piecewise" and len(points) == len(words) > 1:
+        shares = [share for share, _ in points]
+        rising = (shares[0], shares[-1]) == (0, 1) and all(a < b for a, b in itertools.pairwise(shares))
+        if rising and all(0 <= factor < math.inf for _, factor in points):
+            return Piecewise(points)
+        raise ConfigError(f"shares that rise from 0 to 1, and factors of at least 0, got {text!r}")
+    if found := FUNCTION.fullmatch(text):
+        if found[2]:
+            return Function(found[1], found[2])
+        if found[1] in _FUNCTIONS:
+            return Function(found[1], _FUNCTIONS[found[1]][1])
+    raise ConfigError(
+        f"{LR_SPELLINGS.replace('|', ', ')}, or a function of trm_train.add_lr_schedule, got {text!r}"
+    )
+
+
 def spellings() -> str:
     """Return the allowed schedule notations, for display."""
     return ", ".join(
@@ -114,6 +251,7 @@ def spellings() -> str:
 
 PARSERS: dict[Any, tuple[Callable[[str], Any], str]] = {
     Scheduled: (parse_scheduled, f"FLOAT|{spellings()}"),
+    LrSchedule: (parse_lr_schedule, f"{LR_SPELLINGS}|NAME"),
     Curriculum | None: (parse_curriculum, "curriculum(SHARE, HxL, HxL, ...)|none"),
 }
 """Parser and help placeholder of fields, by field type."""

@@ -7,8 +7,15 @@ import math
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Int32
 
-from trm_train.config.optim import LrSchedule
-from trm_train.config.scheduled import Linear, Scheduled
+from trm_train.config.scheduled import (
+    EndDecay,
+    Function,
+    Linear,
+    LrSchedule,
+    Piecewise,
+    Scheduled,
+    lr_function,
+)
 
 
 def rate_factor(
@@ -21,20 +28,27 @@ def rate_factor(
 ) -> Float[Array, ""]:
     """Return the factor of the learning rate at an optimizer step.
 
-    Linear warm-up from 0 (step 1 uses 1 / warmup_steps), then a decay to `min_ratio` at `total_steps`, constant
+    Linear warm-up from 0 (step 1 uses 1 / warmup_steps), then the schedule, whose value at `total_steps` stays
     afterwards.
 
     Args:
         step: Number of the step being taken, from 1.
         warmup_steps: Length of the warm-up; 0 for none.
         total_steps: Total steps of the run.
-        min_ratio: Final factor; 1.0 keeps the rate constant after the warm-up.
-        schedule: Shape of the decay: half a cosine, or linear.
+        min_ratio: Final factor of a decay; 1.0 keeps the rate constant after the warm-up.
+        schedule: A decay (half a cosine, linear, or linear over the last share of the steps), points, or a function.
     """
     t = step.astype(jnp.float32)
     warmup = jnp.minimum(t / max(warmup_steps, 1), 1.0)
     progress = jnp.clip((t - warmup_steps) / max(total_steps - warmup_steps, 1), 0.0, 1.0)
-    if schedule == "cosine":
+    if isinstance(schedule, Piecewise):
+        shares, factors = (jnp.asarray(values, jnp.float32) for values in zip(*schedule.points, strict=True))
+        decayed = jnp.interp(progress, shares, factors)
+    elif isinstance(schedule, EndDecay):
+        decayed = 1.0 - (1.0 - min_ratio) * jnp.clip((progress - 1.0) / schedule.share + 1.0, 0.0, 1.0)
+    elif isinstance(schedule, Function):
+        decayed = jnp.asarray(lr_function(schedule)(progress), jnp.float32)
+    elif schedule == "cosine":
         decayed = min_ratio + (1.0 - min_ratio) * 0.5 * (1.0 + jnp.cos(math.pi * progress))
     else:
         decayed = min_ratio + (1.0 - min_ratio) * (1.0 - progress)

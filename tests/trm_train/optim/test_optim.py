@@ -1,4 +1,7 @@
+import dataclasses
 import math
+import re
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -6,10 +9,12 @@ import numpy as np
 import optax
 import pytest
 
+from trm_train.config import scheduled
 from trm_train.config.data import DataConfig
 from trm_train.config.optim import AdamWConfig, LionConfig, MuonConfig, OptimConfig, OptimizerConfig
 from trm_train.config.run import RunConfig
-from trm_train.config.scheduled import Linear
+from trm_train.config.scheduled import Function, Linear, add_lr_schedule, parse_lr_schedule
+from trm_train.errors import ConfigError
 from trm_train.optim.build import adam_atan2, make_optimizer, sign_sgd, update_ema
 from trm_train.optim.schedule import rate_factor, value_at
 
@@ -57,6 +62,64 @@ def test_schedule_warms_up_then_follows_a_cosine(step: int, factor: float) -> No
 def test_the_linear_schedule(step: int, factor: float) -> None:
     got = rate_factor(jnp.int32(step), warmup_steps=4, total_steps=12, min_ratio=0.1, schedule="linear")
     assert got == pytest.approx(factor, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("text", "factors"),
+    [
+        ("piecewise(0:1, 0.5:2, 1:0)", [0.25, 1.0, 1.5, 2.0, 1.0, 0.0, 0.0]),
+        ("constant(0.5)", [0.25, 1.0, 1.0, 1.0, 0.55, 0.1, 0.1]),
+    ],
+)
+def test_schedules_with_numbers(text: str, factors: list[float]) -> None:
+    schedule = parse_lr_schedule(text)
+    got = [
+        rate_factor(
+            jnp.int32(step),
+            warmup_steps=4,
+            total_steps=12,
+            min_ratio=0.1,
+            schedule=schedule,
+        )
+        for step in (1, 4, 6, 8, 10, 12, 99)
+    ]
+    assert got == pytest.approx(factors, abs=1e-6)
+
+
+def halved(progress: Any) -> Any:
+    return 1.0 - progress / 2
+
+
+def test_a_function_is_a_schedule_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduled, "_FUNCTIONS", {})
+    assert add_lr_schedule(halved) is halved
+    schedule = parse_lr_schedule("halved")
+    assert isinstance(schedule, Function)
+    assert parse_lr_schedule(str(schedule)) == schedule, "as config.json has it"
+    got = rate_factor(jnp.int32(8), warmup_steps=4, total_steps=12, min_ratio=1.0, schedule=schedule)
+    assert got == pytest.approx(0.75)
+    edited = dataclasses.replace(schedule, digest="0" * 8)
+    with pytest.raises(
+        ConfigError, match=r"the source of halved has changed .got [0-9a-f]{8}; the run has 0{8}"
+    ):
+        OptimConfig(lr_schedule=edited).check()
+    with pytest.raises(ConfigError, match="no function other is registered"):
+        OptimConfig(lr_schedule=dataclasses.replace(schedule, name="other")).check()
+    with pytest.raises(ConfigError, match="needs a name of its own"):
+        add_lr_schedule(lambda progress: progress)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cos", "constant(0)", "constant(1.5)", "constant(nan)", "piecewise(0:1)", "piecewise(0:1, 0.5:1)",
+        "piecewise(0:1, 1:-1)", "piecewise(0:1, 1:inf)", "piecewise(0:1, 1)", "piecewise(1:1, 0:1)",
+        "piecewise(0:a, 1:1)",
+    ],
+)  # fmt: skip
+def test_what_is_no_schedule(text: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(repr(text))):
+        parse_lr_schedule(text)
 
 
 def test_values_over_training_reach_both_ends() -> None:
