@@ -8,7 +8,7 @@ export UV_COMPILE_BYTECODE := 1
 # Tests wait much, for processes, servers and time limits, so there is one worker more than there are cores.
 PARALLEL ?= -n $$(($$(nproc 2>/dev/null || echo 2) + 1)) --dist loadscope --no-loadscope-reorder
 
-.PHONY: help setup demo test test-integration test-long reliability pages docs wheel lint format bench targets readiness clean
+.PHONY: help setup demo test test-integration test-long reliability pages docs wheel lint format bench targets readiness findings clean
 help:
 	@echo "make demo       build, train and evaluate the quickstart experiment (under 6 minutes on 2 cores)"
 	@echo "make test       the fast tests (5 minutes on 2 cores)"
@@ -20,6 +20,7 @@ help:
 	@echo "make wheel      the wheel and the source archive, in dist/, checked as the package index checks them"
 	@echo "make targets    compilers of TPUs and NVIDIA GPUs, in .tools/targets (3.4 GB), for --dry-run --target"
 	@echo "make readiness  compile the study for a TPU v4-64 and GPUs, and write docs/readiness.md (hours; resumes)"
+	@echo "make findings   surprises of libraries and data, in findings/, each in its own environment (25 minutes)"
 	@echo "make bench      every benchmark (quiet machine; minutes)"
 
 $(UV):
@@ -58,6 +59,9 @@ pages: setup
 targets: setup
 	$(UV) pip install --quiet --python $(BIN)/python --target .tools/targets --no-deps \
 		$$($(BIN)/python -m trm_train.targets.environment)
+
+findings:
+	@for script in findings/*.sh; do echo "== $$script"; sh $$script || exit 1; done
 
 readiness: targets
 	$(BIN)/python tools/readiness.py docs/readiness.md
