@@ -17,6 +17,7 @@ import errno
 import gc
 import json
 import logging
+import math
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -74,7 +75,10 @@ class Keep:
         kept = set(steps[-self.last :])
         if self.every:
             kept |= {step for step in steps if step % self.every == 0}
-        scored = [(score, step) for step in steps if (score := self.scores.get(step)) is not None]
+        scores = {step: self.scores.get(step) for step in steps}
+        scored = [
+            (score, step) for step, score in scores.items() if score is not None and not math.isnan(score)
+        ]
         if self.best and scored:
             kept.add(max(scored)[1])
         return kept
@@ -169,7 +173,7 @@ class Checkpoints:
                 if jax.process_count() > 1:  # processes would confuse two managers that write concurrently
                     self._weights.wait_until_finished()
                     self._resume.wait_until_finished()
-                manager.save(meta.step, args=items)
+                manager.save(meta.step, args=items, force=True)  # without, a step below the latest is skipped
 
     def latest_step(self) -> int | None:
         """Return the step of the newest resume checkpoint that is not known to be damaged."""

@@ -131,7 +131,8 @@ class Alternatives(Generic[Part]):
         """Convert a part to another form.
 
         Fields of both forms keep their values. A field with the default of its old form takes the default of the new
-        form, which may differ.
+        form, which may differ. A form's `FOR_NEW` has the defaults of new configurations that differ from those of
+        records which lack the field.
 
         Raises:
             ConfigError: The form is unknown.
@@ -140,7 +141,8 @@ class Alternatives(Generic[Part]):
         if type(part) is new:
             return part
         there = {field.name for field in dataclasses.fields(new)} - {self.tag}  # pyright: ignore[reportArgumentType]
-        return new(**{name: value for name, value in changed_fields(part).items() if name in there})
+        kept = {name: value for name, value in changed_fields(part).items() if name in there}
+        return new(**{**getattr(new, "FOR_NEW", {}), **kept})
 
     def of_json(self, value: Mapping[str, Any]) -> type[Part]:
         """Return the class of a stored part.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
@@ -151,7 +151,7 @@ class LionConfig(OptimizerConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class MuonConfig(OptimizerConfig):
-    """Muon for matrices and token embeddings, NAdamW for the other parameters, sign-SGD for the puzzle embedding.
+    """Muon for hidden matrices, NAdamW for the other parameters, sign-SGD for the puzzle embedding.
 
     An orthogonalised step is scaled to the size of an Adam step (0.2 times the root of the longer side). So the rates
     of AdamW and AdamATan2 are suitable first values. Source: Keller Jordan's Muon; arXiv 2502.16982 for the scale.
@@ -161,6 +161,9 @@ class MuonConfig(OptimizerConfig):
     """Optimizer of the network: adam_atan2, adamw, lion or muon; some options are its own."""
     momentum: float = 0.95
     """Momentum of matrices, with Nesterov's look-ahead."""
+    matrices: Literal["hidden", "all"] = "all"
+    """Matrices that Muon trains: hidden ones, as is advised, or also embeddings and heads (records without it)."""
+    FOR_NEW: ClassVar[Mapping[str, Any]] = {"matrices": "hidden"}
     ns_steps: int = 5
     """Newton-Schulz iterations that orthogonalise a step."""
     beta1: float = 0.9

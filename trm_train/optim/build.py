@@ -78,10 +78,25 @@ def _optimizer(optim: OptimizerConfig, rate: Callable[[Array], Array]) -> optax.
                 adam_b2=optim.beta2,
                 adam_weight_decay=optim.weight_decay,
                 consistent_rms=MUON_RMS,
+                muon_weight_dimension_numbers=_hidden_matrices if optim.matrices == "hidden" else None,
             )
         case _:
             made = optim.make(rate_after)
     return _with_its_promotion(made)
+
+
+def _hidden_matrices(params: Any) -> Any:
+    """Return Muon's axes for each hidden matrix, and None for other parameters: embeddings, heads, vectors.
+
+    Source: Keller Jordan's Muon, which leaves embeddings and heads to AdamW.
+    """
+
+    def axes(path: Any, leaf: Array) -> optax.contrib.MuonDimensionNumbers | None:
+        names = jax.tree_util.keystr(path)
+        is_hidden = leaf.ndim == 2 and not ("embed" in names or "head" in names)
+        return optax.contrib.MuonDimensionNumbers() if is_hidden else None
+
+    return jax.tree.map_with_path(axes, params)
 
 
 def _with_its_promotion(optimizer: optax.GradientTransformation) -> optax.GradientTransformation:

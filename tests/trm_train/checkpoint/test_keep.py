@@ -28,6 +28,7 @@ SCORES = {10: 0.1, 20: 0.9, 30: 0.3, 40: 0.9}
         (Keep(1, scores=SCORES), [40, 50]),  # tie: the later one
         (Keep(1, scores={10: 0.5, 99: 0.9}), [10, 50]),  # deleted, or not validated
         (Keep(1, every=20, scores={30: 0.1}), [20, 30, 40, 50]),
+        (Keep(1, scores={10: float("nan"), 20: 0.5, 30: float("nan")}), [20, 50]),
         (Keep(9), STEPS),
     ],
 )

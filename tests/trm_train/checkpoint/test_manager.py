@@ -83,6 +83,19 @@ def test_only_so_many_weights_are_kept_as_asked_for(state: TrainState, tmp_path:
     assert weights_steps(folder) == [3]
 
 
+def test_a_step_below_the_latest_is_saved_too(state: TrainState, tmp_path: Path) -> None:
+    """Orbax alone skips it and returns False."""
+    folder = resolve_root(tmp_path).runs.within("run")
+    checkpoints = Checkpoints(folder, Keep())
+    for step in (20, 15):
+        meta = CheckpointMeta(
+            step=step, identity="", content_digest="", identifiers_digest="", tracking_id=""
+        )
+        checkpoints.save(state, meta)
+    checkpoints.close()
+    assert weights_steps(folder) == [15, 20]
+
+
 def change(meta: Path, **changes: Any) -> None:
     """Change a meta and update its digest."""
     meta.write_text(json.dumps(with_digest({**json.loads(meta.read_text()), **changes})))

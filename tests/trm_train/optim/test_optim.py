@@ -11,7 +11,14 @@ import pytest
 
 from trm_train.config import scheduled
 from trm_train.config.data import DataConfig
-from trm_train.config.optim import AdamWConfig, LionConfig, MuonConfig, OptimConfig, OptimizerConfig
+from trm_train.config.optim import (
+    OPTIMIZERS,
+    AdamWConfig,
+    LionConfig,
+    MuonConfig,
+    OptimConfig,
+    OptimizerConfig,
+)
 from trm_train.config.run import RunConfig
 from trm_train.config.scheduled import Function, Linear, add_lr_schedule, parse_lr_schedule
 from trm_train.errors import ConfigError
@@ -186,6 +193,35 @@ def test_muon_turns_matrices_and_leaves_the_rest_to_nadamw() -> None:
     nearest = -gradient_u[:, :6] @ gradient_vt
     assert np.sum(nearest * made["matrix"]) / np.linalg.norm(nearest) / np.linalg.norm(made["matrix"]) > 0.97
     assert np.sqrt(np.mean(np.square(made["matrix"]))) == pytest.approx(0.1 * 0.2, rel=0.25)
+
+
+def test_muon_leaves_embeddings_and_heads_to_nadamw_in_new_runs() -> None:
+    rng = np.random.default_rng(0)
+    shapes = {"embedding": {"tokens": (8, 6)}, "level": {"kernel": (6, 4)}, "lm_head": {"kernel": (6, 8)}}
+    gradients = jax.tree.map(
+        lambda shape: jnp.asarray(rng.normal(size=shape), jnp.float32),
+        shapes,
+        is_leaf=lambda x: isinstance(x, tuple),
+    )
+    params = jax.tree.map(jnp.zeros_like, gradients)
+    chosen = OPTIMIZERS.choose(OptimConfig(lr=0.1, lr_warmup_steps=0), "muon")
+    assert isinstance(chosen, MuonConfig)
+    assert (chosen.matrices, MuonConfig().matrices) == ("hidden", "all"), (
+        "records without the field keep theirs"
+    )
+    flat = {}
+    for matrices in ("hidden", "all"):
+        (made,) = steps_of(
+            dataclasses.replace(chosen, matrices=matrices, weight_decay=0.0), params, [gradients]
+        )
+        flat[matrices] = {
+            name: bool(np.ptp(np.abs(np.asarray(leaf))) < 1e-4)  # a first step of Adam has one size
+            for name, leaf in zip(shapes, jax.tree.leaves(made), strict=True)
+        }
+    assert flat == {
+        "hidden": {"embedding": True, "level": False, "lm_head": True},
+        "all": {"embedding": False, "level": False, "lm_head": False},
+    }
 
 
 @pytest.mark.parametrize("optim", [OptimConfig, AdamWConfig, LionConfig, MuonConfig])
