@@ -27,7 +27,7 @@ from report import Report
 
 from trm_data.loader.dataset import open_dataset
 from trm_data.storage.root import Layout, resolve_root
-from trm_train.commands.run import parse_config
+from trm_train.config.overrides import parse_config
 from trm_train.console import RunConsole
 from trm_train.experiments.registry import find_experiment
 from trm_train.hosts.coordination import Hosts

@@ -185,19 +185,33 @@ CREATE MACRO wilson_high(k, n) AS CASE WHEN n > 0 AND k >= 0 THEN least(
     (k / n + 1.920729440648 / n + 1.959964 * sqrt(k / n * (1 - k / n) / n + 0.960364720324 / n / n)) / (1 + 3.841458881296 / n), 1
 ) END;
 
+-- 95% t interval of a mean share, from the sample standard deviation of n shares; NULL for one.
+-- Quantiles from 1 degree of freedom on; beyond 30, an expansion (Cornish and Fisher 1938) that differs by < 0.0001.
+CREATE MACRO t_quantile(n) AS CASE
+    WHEN n <= 31 THEN [
+        12.7062, 4.3027, 3.1824, 2.7764, 2.5706, 2.4469, 2.3646, 2.3060, 2.2622, 2.2281, 2.2010, 2.1788, 2.1604, 2.1448,
+        2.1314, 2.1199, 2.1098, 2.1009, 2.0930, 2.0860, 2.0796, 2.0739, 2.0687, 2.0639, 2.0595, 2.0555, 2.0518, 2.0484,
+        2.0452, 2.0423
+    ][CAST(n - 1 AS INTEGER)]
+    ELSE 1.959964 + 2.372271 / (n - 1) + 2.822499 / (n - 1) ** 2
+END;
+CREATE MACRO t_low(mean, deviation, n) AS CASE WHEN n > 1 THEN greatest(mean - t_quantile(n) * deviation / sqrt(n), 0) END;
+CREATE MACRO t_high(mean, deviation, n) AS CASE WHEN n > 1 THEN least(mean + t_quantile(n) * deviation / sqrt(n), 1) END;
+
 -- Operations of a run's first steps, from those of all its steps; NULL before the end of a curriculum, whose steps differ.
 CREATE MACRO flops_until(step, total_steps, training_flops, config) AS CASE
     WHEN step = total_steps THEN training_flops
     WHEN json_extract_string(config, '$.model.curriculum') IS NULL THEN training_flops * step / total_steps
 END;
 
--- Every named experiment at every scale and data; an alias has the identity of the run that it shares.
+-- Every named experiment at every scale and data, and every point of a sweep; an alias has the identity of the run that
+-- it shares.
 CREATE VIEW experiments AS SELECT * FROM experiments_live;
 
 -- Published results of others, each with its protocol (catalogs/claims.csv).
 CREATE VIEW claims AS SELECT * FROM claims_live;
 
--- Every experiment with its runs, one row per seed, and the test of each run: last step, averaged weights, all rows
+-- Every experiment and point of a sweep with its runs, one row per seed, and the test of each run: last step, averaged weights, all rows
 -- of its own dataset, the maximum supervision steps of training, one answer per row. NULL if it was not run or not
 -- tested.
 CREATE VIEW study AS
@@ -211,6 +225,7 @@ SELECT
     x.quantity,
     x.value,
     x.unit,
+    x.series,
     -- The dataset that was evaluated; the run of a mixture names all of its datasets.
     CASE WHEN contains(x.dataset, '+') THEN coalesce(e.dataset, x.dataset) ELSE x.dataset END AS dataset,
     x.total_steps,
@@ -249,7 +264,7 @@ LEFT JOIN evals AS e
     AND list_contains(string_split(r.dataset, '+'), e.dataset)
     AND e.as_published;
 
--- Every run under each of its names: the experiments that share it, or the name that started it.
+-- Every run under each of its names: the experiments and sweeps that share it, or the name that started it.
 CREATE VIEW named_runs AS
 SELECT
     coalesce(x.experiment, r.experiment) AS experiment,
@@ -319,6 +334,7 @@ WITH tested AS (
         split_digest,
         run,
         list(experiment ORDER BY alias_of IS NOT NULL, experiment) AS experiments,
+        list(varies ORDER BY alias_of IS NOT NULL, experiment)[1] AS varies,
         any_value(exact_accuracy) AS exact_accuracy,
         any_value(exact_low) AS exact_low,
         any_value(exact_high) AS exact_high,

@@ -4,6 +4,7 @@ From Python:
 
     run = trm_train.train("quickstart", model={"hidden_size": 64}, total_steps=400)
     run.metrics()                       # a polars frame, a row per step and split
+    trm_train.sweep("quickstart", {"model.hidden_size": [64, 96]}, seeds=[0, 1])
     trm_train.list_experiments()
 
 Dimension letters, used throughout this package:
@@ -24,9 +25,9 @@ than `B L D`.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trm_train.api import TrainedRun, add_lr_schedule, list_experiments, train
+    from trm_train.api import TrainedRun, add_lr_schedule, list_experiments, sweep, train
 
-__all__ = ["TrainedRun", "add_lr_schedule", "list_experiments", "train"]
+__all__ = ["TrainedRun", "add_lr_schedule", "list_experiments", "sweep", "train"]
 
 
 def __getattr__(name: str) -> object:

@@ -1,4 +1,4 @@
-"""Training from Python: `trm_train.train` and `trm_train.list_experiments`."""
+"""Training from Python: `trm_train.train`, `trm_train.sweep` and `trm_train.list_experiments`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ from trm_train.console import RunConsole
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import find_run_of, select_experiments
 from trm_train.experiments.setting import parse_setting
+from trm_train.experiments.sweep import parse_grid, write_sweep
 from trm_train.metrics.table import metrics_frame, part_files
 from trm_train.runs.record import RunRecord, check_label
 from trm_train.runs.status import written_steps
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from trm_train.training.start import TrainResult
 
 OnMetrics = Callable[[int, str, dict[str, float]], None]
 """Callback with the training step, the split (`train` or `validation`) and the rates."""
@@ -159,8 +162,80 @@ def train(
             label=check_label(label),
             initial=initial,
         )
+    return _trained(result, layout)
+
+
+def _trained(result: TrainResult, layout: Layout) -> TrainedRun:
     name, place = result.record.run, result.folder
     return TrainedRun(name, place.place, result.step, result.finished, layout, place, result.record)
+
+
+@arguments_named()
+def sweep(
+    experiment: str,
+    over: Mapping[str, Sequence[Any]],
+    *,
+    seeds: Sequence[int] = (0,),
+    name: str = "",
+    data: Mapping[str, Any] | None = None,
+    model: Mapping[str, Any] | None = None,
+    optim: Mapping[str, Any] | None = None,
+    loss: Mapping[str, Any] | None = None,
+    execution: Mapping[str, Any] | None = None,
+    total_steps: int | None = None,
+    scale: str | None = None,
+    puzzles: str | None = None,
+    quiet: bool = False,
+    root: Root | None = None,
+) -> list[TrainedRun]:
+    """Train an experiment at every combination of values of some options, as `trm-train batch --sweep` does.
+
+    The runs have the names that the command gives them. Finished runs are not trained again, so the same call resumes.
+    `trm_eval.evaluate` tests each run.
+
+    Args:
+        experiment: Name of the experiment (`list_experiments`).
+        over: Values of each option, such as `{"data.dataset": ["a", "b"], "model.hidden_size": [64, 96]}`.
+        seeds: Seeds of each combination.
+        name: Name of the sweep, for reports and queries (default: made of the experiment and the options).
+        data: Options of the part `data` for every run, as in `train`.
+        model: Options of the part `model`.
+        optim: Options of the part `optim`.
+        loss: Options of the part `loss`.
+        execution: Options of the part `execution`.
+        total_steps: Number of training steps.
+        scale: full, laptop or tiny (default: the experiment's own).
+        puzzles: published, generated-extreme or generated (default: the experiment's own).
+        quiet: Print nothing.
+        root: Root folder, `gs://bucket/prefix`, a layout or a store (default: `$TRM_ROOT`, else `./trm`).
+
+    Raises:
+        ConfigError: An option or value is not possible, or a sweep of this name has other values.
+        DatasetNotFoundError: A dataset is not built.
+    """
+    from trm_train.batch.plan import plan_sweep
+    from trm_train.training.loop import train as train_run
+    from trm_train.training.prepare import check_dataset_is_built
+
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    layout = resolve_root(root)
+    parts = {"data": data, "model": model, "optim": optim, "loss": loss, "execution": execution}
+
+    def change(config: RunConfig) -> RunConfig:
+        config = with_options(config, parts)
+        return config if total_steps is None else dataclasses.replace(config, total_steps=total_steps)
+
+    item = find_run_of(experiment, parse_setting(scale, puzzles))
+    grid = parse_grid(f"{key}={','.join(map(str, values))}" for key, values in over.items())
+    planned, runs = plan_sweep(name, item, grid, seeds, layout, change)
+    for run in runs[: len(planned.points)]:
+        check_dataset_is_built(run.config, layout)
+    write_sweep(planned, layout)
+    found: list[TrainedRun] = []
+    for run in runs:
+        with RunConsole(run.config, quiet=quiet) as console:
+            found.append(_trained(train_run(item, run.config, layout, console, tracking="none"), layout))
+    return found
 
 
 @arguments_named()

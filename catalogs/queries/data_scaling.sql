@@ -1,5 +1,11 @@
 -- Accuracy against amount of data: training puzzles and augmentations, test accuracy with its 95% interval, and training accuracy in the last tenth of training.
-WITH ending AS (
+WITH sizes AS (
+    SELECT scale, data, experiment_group
+    FROM experiments
+    GROUP BY scale, data, experiment_group
+    HAVING count(DISTINCT dataset) > 1 AND count(value) = count(*)
+),
+ending AS (
     SELECT t.run, sum(t.exact_count) / nullif(sum(t.count), 0) AS exact_accuracy, max(t.rows_loaded) AS rows_loaded
     FROM train_metrics AS t
     JOIN runs AS r USING (run)
@@ -13,6 +19,7 @@ SELECT
     s.experiment,
     s.value,
     s.unit,
+    s.series,
     s.dataset,
     p.num_groups AS train_puzzles,
     p.num_examples AS train_rows,
@@ -26,5 +33,9 @@ SELECT
 FROM study AS s
 LEFT JOIN splits AS p ON p.dataset = s.dataset AND p.split = 'train'
 LEFT JOIN ending AS t USING (run)
-WHERE s.evaluation IS NOT NULL AND (s.experiment_group IN ('exp04a', 'exp04b') OR starts_with(s.experiment_group, 'data_'))
-ORDER BY s.scale, s.data, s.experiment_group, s.value, s.seed;
+SEMI JOIN sizes ON sizes.scale = s.scale AND sizes.data = s.data AND sizes.experiment_group = s.experiment_group
+WHERE s.evaluation IS NOT NULL
+ORDER BY
+    s.scale, s.data, s.experiment_group,
+    min(s.experiment) OVER (PARTITION BY s.scale, s.data, s.experiment_group, s.series),
+    s.value, s.seed;

@@ -7,6 +7,7 @@ SELECT
     round(100 * exact_accuracy, 2) AS exact_percent,
     round(100 * exact_low, 2) AS low,
     round(100 * exact_high, 2) AS high,
+    varies,
     array_to_string(experiments, ', ') AS experiments,
     run
 FROM pareto

@@ -12,4 +12,7 @@ SELECT
     round(train_seconds) AS train_s
 FROM study
 WHERE evaluation IS NOT NULL
-ORDER BY scale, data, experiment_group, value, experiment, seed;
+ORDER BY
+    scale, data, experiment_group,
+    min(experiment) OVER (PARTITION BY scale, data, experiment_group, series),
+    value, experiment, seed;

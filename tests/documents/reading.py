@@ -17,8 +17,7 @@ import trm_train.commands.run
 from trm_data.errors import DataError
 from trm_train.commands.batch import Batch
 from trm_train.commands.launch import Launch
-from trm_train.commands.run import parse_config, parse_options
-from trm_train.config.overrides import split_overrides
+from trm_train.config.overrides import parse_config, parse_options, split_overrides
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import select_experiments
 from trm_train.experiments.setting import parse_setting

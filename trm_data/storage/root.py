@@ -3,12 +3,13 @@
     <root>/datasets/<name>/manifest.json, <split>-00003-of-00016.array_record, catalog/*.parquet
     <root>/catalog.duckdb
     <root>/runs/<group>/<experiment>/<run>/config.json, checkpoints/, metrics/*.parquet, logs/, status.json
+    <root>/sweeps/<name>.json
     <root>/results/<table>/experiment=<e>/run=<r>/*.parquet
     <root>/cache/generated/, cache/..., <root>/.locks/      (may be deleted when nothing runs)
 
 The root is `--root`, else `TRM_ROOT`, else `./trm`: a local folder, or `gs://bucket/prefix`. If the root is on a
-bucket, `datasets/`, `runs/` and `results/` are on the bucket. What only this machine needs (`catalog.duckdb`, locks,
-decoded rows, unfinished files) is in a folder of the user's cache that belongs to this URL.
+bucket, `datasets/`, `runs/`, `sweeps/` and `results/` are on the bucket. What only this machine needs
+(`catalog.duckdb`, locks, decoded rows, unfinished files) is in a folder of the user's cache that belongs to this URL.
 """
 
 from __future__ import annotations
@@ -223,6 +224,11 @@ class Layout:
     def runs(self) -> Folder:
         """Folder of training runs, by group and experiment."""
         return Folder(self.store, "runs")
+
+    @property
+    def sweeps(self) -> Folder:
+        """Folder of the records of sweeps."""
+        return Folder(self.store, "sweeps")
 
     @property
     def results(self) -> Folder:

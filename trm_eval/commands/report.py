@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,8 +17,9 @@ from trm_data.storage.root import Layout, root_to_read
 from trm_eval.errors import EvalError
 from trm_train.commands.common import DataOption, Patterns, ScaleOption, counted
 from trm_train.errors import ConfigError
-from trm_train.experiments.registry import load_experiments, select_experiments
+from trm_train.experiments.registry import Experiment, load_experiments, select_experiments
 from trm_train.experiments.setting import SETTINGS, Setting, parse_setting
+from trm_train.experiments.sweep import read_sweeps, sweep_experiments
 
 if TYPE_CHECKING:
     from trm_eval.report.group import Group
@@ -38,6 +40,7 @@ class Report:
       trm-eval report exp04a --scale tiny --out exp04a.md
       trm-eval report exp04a --scale tiny --out docs/exp04a.md --no-png
       trm-eval report quickstart_width
+      trm-eval report my_sweep
       trm-eval report 'quickstart-*' exp01a-2f0c1f7e-s1
     """
 
@@ -77,30 +80,33 @@ class Report:
         from trm_eval.report.named_runs import gather_runs, runs_named
         from trm_eval.report.study import gather
 
+        sweeps, unread = read_sweeps(layout)
+        points = sweep_experiments(sweeps)
         try:
-            setting = self._setting()
-            return *gather(layout, select_experiments(self.patterns, setting), setting), setting
+            setting = self._setting(points)
+            groups, problems = gather(layout, select_experiments(self.patterns, setting, points), setting)
+            return groups, problems + [line for line in unread if line not in problems], setting
         except (ConfigError, EvalError) as error:
             runs: list[str] = []
             try:
                 runs = runs_named(layout, self.patterns, parse_setting(self.scale, self.data))
                 return *gather_runs(layout, runs), None
             except EvalError as of_runs:
-                of_study = isinstance(error, EvalError) or (not runs and self._are_experiments())
+                of_study = isinstance(error, EvalError) or (not runs and self._are_experiments(points))
                 raise (error if of_study else of_runs) from None
 
-    def _are_experiments(self) -> bool:
+    def _are_experiments(self, sweeps: Mapping[str, Experiment]) -> bool:
         """Return whether the patterns match experiments at any setting, exactly or nearly."""
         try:
-            return bool(select_experiments(self.patterns))
+            return bool(select_experiments(self.patterns, None, sweeps))
         except ConfigError:
-            return any(closest(pattern, load_experiments()) for pattern in self.patterns)
+            return any(closest(pattern, {**load_experiments(), **sweeps}) for pattern in self.patterns)
 
-    def _setting(self) -> Setting:
+    def _setting(self, sweeps: Mapping[str, Experiment]) -> Setting:
         """Return the requested setting, or the common default setting of these experiments, or the first setting."""
         if (asked := parse_setting(self.scale, self.data)) is not None:
             return asked
-        usual = {item.setting() for item in select_experiments(self.patterns)}
+        usual = {item.setting() for item in select_experiments(self.patterns, None, sweeps)}
         return usual.pop() if len(usual) == 1 else SETTINGS[0]
 
     def _as_typed(self) -> str:

@@ -48,6 +48,7 @@ class Sql:
     def run(self) -> int:
         """Run the query and print the result."""
         from trm_eval.tables.files import skipping_damaged
+        from trm_eval.tables.named import why_empty
         from trm_eval.tables.query import query_results
 
         layout = root_to_read(self.root)
@@ -60,6 +61,9 @@ class Sql:
         with skipping_damaged(self.skip_damaged):
             found = query_results(layout, query, verify=self.verify, as_table=form == "parquet")
         give_answer(found, form, self.out, wide=self.wide)
+        rows = found.rows if found.table is None else found.table
+        if not len(rows) and (said := why_empty(query)) is not None:
+            print(f"trm-eval: note: {said}", file=sys.stderr)
         return say_what_is_left_out("trm-eval", found.problems, skip=self.skip_damaged)
 
 

@@ -96,7 +96,7 @@ def _legend(figure: Any, axis: Any) -> None:
     if not names:
         return
     widest = max(map(len, names))
-    columns = 1 if widest > 34 else 2 if widest > 16 else 3
+    columns = 1 if widest > 30 else 2 if widest > 16 else 3
     lines = -(-len(names) // columns)
     width, height = figure.get_size_inches()
     figure.set_size_inches(width, height + 0.19 * lines + 0.08)

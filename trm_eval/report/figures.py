@@ -11,10 +11,13 @@ from trm_eval.report.ask import ask
 from trm_eval.report.blocks import Block, Heading, Picture, Text
 from trm_eval.report.canvas import COLOURS, INK, Drawn, draw, looks, short
 from trm_eval.report.group import Group, Member
+from trm_eval.report.verdict import accuracy_of_all
 from trm_train.experiments.setting import Setting
 
 TICKS = 7
 """Maximum number of labelled values on an axis."""
+ASIDE = 1.03
+"""Factor between the positions of curves' runs at one value, on a logarithmic axis."""
 MARKED = 64
 """Maximum number of points with markers; more markers would hide the curve."""
 
@@ -82,22 +85,35 @@ def spread(members: Sequence[Member]) -> list[list[float]]:
 
 
 def _against_quantity(axis: Any, group: Group) -> None:
-    members = [member for member in group.members if member.value is not None]
-    values = [member.value for member in members]
-    exact = [100 * member.exact_accuracy for member in members]
-    axis.errorbar(values, exact, yerr=spread(members), fmt="o", color=COLOURS[0], capsize=3, zorder=3)
-    trend = group.trend
-    if trend is not None and trend.fit is not None and trend.band is not None:
-        axis.plot(trend.band.x, trend.fit.at(trend.band.x), color=COLOURS[0], linewidth=1.2)
-        axis.fill_between(
-            trend.band.x, trend.band.low, trend.band.high, color=COLOURS[0], alpha=0.15, linewidth=0
+    trend, several = group.trend, len(group.series) > 1
+    bands: list[tuple[Any, ...]] = []
+    for style, (number, of) in zip(looks(list(group.series)), enumerate(group.series.values()), strict=True):
+        members, colour = [member for member in of if member.value is not None], style["color"]
+        aside = ASIDE ** (number - (len(group.series) - 1) / 2) if group.log else 1.0
+        exact = [100 * member.exact_accuracy for member in members]
+        values = [member.value or 0.0 for member in members]
+        axis.errorbar(
+            [aside * value for value in values], exact, yerr=spread(members), color=colour, zorder=3,
+            **{"fmt": style["marker"], "markersize": 3, "alpha": 0.6} if several else {"fmt": "o", "capsize": 3},
+        )  # fmt: skip
+        if trend is not None and trend.fit is not None and trend.band is not None:
+            axis.plot(trend.band.x, trend.fit.at(trend.band.x), color=colour, linewidth=1.2)
+            bands.append((trend.band.x, trend.band.low, trend.band.high, colour))
+            continue
+        points = [(value, [m for m in members if m.value == value]) for value in dict.fromkeys(values)]
+        x, mean, low, high = zip(
+            *((value, *accuracy_of_all(each)[:3]) for value, each in points), strict=True
         )
-    means = {value: [e for v, e in zip(values, exact, strict=True) if v == value] for value in values}
+        axis.plot(x, mean, **style)
+        bands.append((x, low, high, colour))
+    limits = axis.get_ylim()  # an interval over few seeds may fill the panel: bands do not widen it
+    for x, low, high, colour in bands:
+        axis.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
     if trend is None or trend.fit is None:
-        axis.plot(list(means), [sum(of) / len(of) for of in means.values()], color=COLOURS[0], alpha=0.5)
+        axis.set_ylim(limits)
     if group.log:
         axis.set_xscale("log", base=2)
-    ticks = list(means)
+    ticks = sorted({member.value for member in group.members if member.value is not None})
     every = -(-len(ticks) // TICKS)
     axis.set_xticks(ticks, [f"{tick:,g}" if i % every == 0 else "" for i, tick in enumerate(ticks)])
     axis.minorticks_off()

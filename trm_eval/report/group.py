@@ -17,7 +17,7 @@ from trm_train.experiments.guide import Guide
 POINTS = 60
 """Number of positions at which a curve is drawn."""
 RESAMPLES = 400
-LABEL = 28
+LABEL = 40
 """Maximum length of the varied value beside a figure, in characters."""
 
 
@@ -51,6 +51,7 @@ class Member:
     train_seconds: float | None
     optimal_share: float | None = None
     planned_steps: int | None = None
+    series: str | None = None
 
     @property
     def steps(self) -> str:
@@ -172,6 +173,14 @@ class Group:
     depths: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
     claims: tuple[Claim, ...] = ()
     paired: dict[tuple[str, str], Paired] = field(default_factory=dict[tuple[str, str], Paired])
+
+    @property
+    def series(self) -> dict[str, list[Member]]:
+        """Members by what varies besides the quantity; one entry with an empty name if nothing does."""
+        found: dict[str, list[Member]] = {}
+        for member in self.members:
+            found.setdefault(member.series or "", []).append(member)
+        return found
 
     @property
     def evaluations(self) -> list[str]:

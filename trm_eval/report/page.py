@@ -279,7 +279,7 @@ def _figures(group: Group, setting: Setting | None) -> list[Block]:
             group.name,
             accuracy_figure(group),
             "Accuracy on the test split",
-            f"{group.name}: exact accuracy on the test split with 95% intervals",
+            f"{group.name}: exact accuracy on the test split with 95% intervals{_bands(group)}",
             queries=(tests,),
         )
     ]
@@ -306,6 +306,13 @@ def _figures(group: Group, setting: Setting | None) -> list[Block]:
             )
         )
     return [*pictures]
+
+
+def _bands(group: Group) -> str:
+    """Return what the bands of the figure are, if they are not those of a fitted curve."""
+    if not group.quantity or (group.trend is not None and group.trend.fit is not None):
+        return ""
+    return "; lines join means over seeds, and bands are 95% t intervals of these means (of one seed, over puzzles)"
 
 
 DIFFERENT_TESTS = "the runs are tested on different puzzles"

@@ -28,7 +28,7 @@ SELECT experiment, alias_of, varies, value, run, seed, evaluation, split_digest,
            train_seconds,
            (SELECT max(seconds) FROM train_metrics AS m WHERE m.run = study.run AND m.step <= study.total_steps)
        ) AS train_seconds,
-       optimal_share, total_steps AS planned_steps
+       optimal_share, total_steps AS planned_steps, series
 FROM study
 WHERE scale = ? AND data = ? AND list_contains(?, experiment) AND evaluation IS NOT NULL
 ORDER BY experiment, seed"""
@@ -135,9 +135,8 @@ def _group(
     if not found or guide is None:
         return None
     quantity = items[0].quantity
-    found.sort(
-        key=lambda member: (0.0 if member.value is None else member.value, member.experiment, member.seed)
-    )
+    first = {member.series: member.experiment for member in sorted(found, key=lambda m: m.experiment)[::-1]}
+    found.sort(key=lambda m: (first[m.series], m.value or 0.0, m.experiment, m.seed))
     baselines = {member.seed: member for member in found if BASELINE in (member.alias_of, member.experiment)}
     own = {member.run for member in baselines.values()}
     against = [
@@ -145,7 +144,8 @@ def _group(
         for member in found
         if member.run not in own and member.seed in baselines
     ]
-    ends = None if quantity is None else _ends(found)
+    one_curve = quantity is not None and len({member.series for member in found}) == 1
+    ends = _ends(found) if one_curve else None
     guides = dict.fromkeys(item.guide for item in items if item.guide is not None)
     claims = tuple(claim for each in guides for claim in each.claims)
     shown = against + ([ends] if ends else [])
@@ -165,7 +165,7 @@ def _group(
         curves={member.run: curves[member.run] for member in found if member.run in curves},
         against_baseline=[compared[key] for key in map(_key, against) if key in compared],
         ends=None if ends is None else compared.get(_key(ends)),
-        trend=None if quantity is None else _trend(found),
+        trend=_trend(found) if one_curve else None,
         depths={member.run: depths[member.run] for member in found if member.run in depths},
         claims=claims,
         paired=paired,

@@ -116,14 +116,14 @@ def best_of(group: Group) -> list[list[Member]]:
 
 def accuracy_of(members: Sequence[Member]) -> str:
     """Return the accuracy of an experiment with its interval: over seeds if there are several, else over puzzles."""
-    exact, low, high, over = _accuracy(members)
+    exact, low, high, over = accuracy_of_all(members)
     return f"{exact:.1f}% ({low:.1f} to {high:.1f}{'' if len(members) == 1 else f' over {over}'})"
 
 
 def ends_over_seeds(group: Group) -> tuple[list[Member], list[Member], str] | None:
     """Return the runs of the smallest and largest value, and their difference over seeds; None if either has one."""
     known = {name: members for name, members in _by_experiment(group).items() if members[0].value is not None}
-    if len(known) < 2:
+    if len(known) < 2 or len(group.series) > 1:
         return None
     first, last = (find(known.values(), key=lambda members: members[0].value or 0.0) for find in (min, max))
     if min(len(first), len(last)) == 1 or first[0].value == last[0].value:
@@ -201,7 +201,7 @@ def _judge(claim: Claim, group: Group) -> Judged:
 
 
 def _judge_reached(claim: Reaches, members: Sequence[Member]) -> Judged:
-    exact, low, high, over = _accuracy(members)
+    exact, low, high, over = accuracy_of_all(members)
     found = f"{exact:.1f}% ({low:.1f} to {high:.1f} over {over})"
     single = len(members) == 1
     if low >= claim.percent:
@@ -211,7 +211,7 @@ def _judge_reached(claim: Reaches, members: Sequence[Member]) -> Judged:
     return Judged(claim, "cannot be told", f"{found}: {claim.percent:g}% is within the interval", single)
 
 
-def _accuracy(members: Sequence[Member]) -> tuple[float, float, float, str]:
+def accuracy_of_all(members: Sequence[Member]) -> tuple[float, float, float, str]:
     """Return accuracy and interval in percent, and what the interval is over: seeds, or puzzles if there is one seed
     or all seeds have the same accuracy, hence no spread."""
     if len({member.exact_accuracy for member in members}) == 1:

@@ -27,8 +27,8 @@ from trm_train.runs.overview import STALLED_S
 
 COLUMNS = (
     "run", "state", "progress", "step", "total_steps", "examples_per_s", "seconds_left", "loss", "best_validation",
-    "best_optimal_share",
-    "heartbeat", "differs", "dataset", "label", "experiment", "scale", "data", "seed", "parameters", "train_seconds",
+    "best_optimal_share", "heartbeat", "varies",
+    "differs", "dataset", "label", "experiment", "scale", "data", "seed", "parameters", "train_seconds",
 )  # fmt: skip
 STATES = ("running", "stalled", "new", "stopped", "failed", "done", "results only")
 """States shown by `trm-train status`, and that of a run with only published results."""
@@ -60,6 +60,11 @@ WITH listed AS (
         r.data,
         r.dataset,
         r.differs,
+        (
+            SELECT string_agg(x.experiment_group || ': ' || x.varies, '; ' ORDER BY x.experiment)
+            FROM experiments AS x
+            WHERE x.runs_of = r.experiment AND x.identity = r.identity AND x.varies <> ''
+        ) AS varies,
         r.label,
         r.seed,
         r.parameters,
@@ -81,7 +86,7 @@ class Filter:
     """Filter for runs; an empty field matches all.
 
     Attributes:
-        names: Prefixes or globs of run or experiment names, separated by spaces or commas.
+        names: Prefixes or globs of names of runs, experiments or sweeps, separated by spaces or commas.
         experiments: Experiments of the runs.
         scales: Scales of the runs.
         data: Data of the runs.
@@ -99,9 +104,9 @@ class Filter:
         conditions: list[str] = []
         values: list[object] = []
         if patterns := [_glob(word) for word in re.split(r"[\s,]+", self.names) if word]:
-            either = " OR ".join(["run GLOB ? OR experiment GLOB ?"] * len(patterns))
+            either = " OR ".join(["run GLOB ? OR experiment GLOB ? OR varies GLOB ?"] * len(patterns))
             conditions.append(f"({either})")
-            values += [pattern for pattern in patterns for _ in range(2)]
+            values += [pattern for pattern in patterns for _ in range(3)]
         parts = {
             "experiment": self.experiments,
             "scale": self.scales,
@@ -143,7 +148,7 @@ def _filter() -> Filter:
     known = fresh(choices)
     names, more = st.columns([5, 1], vertical_alignment="bottom")
     typed = names.text_input(
-        "Name", placeholder="run or experiment: beginnings or globs, such as exp01 *-s0", key="names"
+        "Name", placeholder="run, experiment or sweep: beginnings or globs, such as exp01 *-s0", key="names"
     )
     with more.popover("More", use_container_width=True):
         experiments = st.multiselect("Experiment", known["experiment"])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import cache
@@ -44,6 +44,7 @@ from trm_train.config.run import RunConfig, identity_hash
 from trm_train.experiments.registry import Experiment, load_experiments
 from trm_train.experiments.setting import Setting
 from trm_train.experiments.sources import without_files
+from trm_train.experiments.sweep import Sweep, read_sweeps, sweep_experiments
 
 if TYPE_CHECKING:
     import polars
@@ -254,7 +255,11 @@ def _make_views(
     runs, folders, unread = live_runs(layout) if needs_runs else (no_runs(), [], [])
     problems += unread
     connection.register("runs_live", runs)
-    experiments = experiment_table() if "experiments_live" in named else EXPERIMENTS.empty_table()
+    experiments = EXPERIMENTS.empty_table()
+    if "experiments_live" in named:
+        sweeps, unread = read_sweeps(layout)
+        experiments = experiment_table(sweeps)
+        problems += unread
     connection.register("experiments_live", experiments)
     connection.register("claims_live", claims_table() if "claims_live" in named else CLAIMS.empty_table())
     opened, missing = open_tables(layout, wanted, folders, again=again, only=only)
@@ -354,11 +359,11 @@ def _catalog(connection: duckdb.DuckDBPyConnection, layout: Layout) -> Generator
         yield problems
 
 
-def experiment_table() -> pa.Table:
-    """Return all experiments, a row for each scale and data."""
+def experiment_table(sweeps: Iterable[Sweep] = ()) -> pa.Table:
+    """Return all experiments and the points of sweeps, a row for each scale and data."""
     rows = [
         _row(item, setting, config)
-        for item in load_experiments().values()
+        for item in {**load_experiments(), **sweep_experiments(sweeps)}.values()
         for setting in item.settings
         for config in [item.make(setting), without_files(item.make(setting))]
         if config is not None
@@ -374,7 +379,7 @@ def _row(item: Experiment, setting: Setting, config: RunConfig) -> dict[str, Any
         "scale": setting.scale,
         "data": setting.data,
         "alias_of": alias_of,
-        "runs_of": alias_of or item.name,
+        "runs_of": alias_of or item.runs_of or item.name,
         "identity": identity_hash(config),
         "dataset": config.data.label,
         "total_steps": config.total_steps,
@@ -382,6 +387,7 @@ def _row(item: Experiment, setting: Setting, config: RunConfig) -> dict[str, Any
         "quantity": None if quantity is None else quantity.name,
         "value": None if quantity is None else quantity.of(config),
         "unit": None if quantity is None else quantity.unit,
+        "series": item.series or None,
         "supervision_steps": getattr(config.model, "halt_max_steps", None),
         "question": item.summary,
     }

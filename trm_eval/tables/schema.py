@@ -353,8 +353,8 @@ TRACES = _schema(
 
 EXPERIMENTS = _schema(
     [
-        ("experiment", pa.string(), "name of the experiment (trm-train list)"),
-        ("experiment_group", pa.string(), "file the experiment is written in"),
+        ("experiment", pa.string(), "name of the experiment (trm-train list), or a point of a sweep"),
+        ("experiment_group", pa.string(), "file the experiment is written in, or name of the sweep"),
         ("scale", pa.string(), "full, laptop or tiny; own outside the study"),
         ("data", pa.string(), "puzzles: published, generated-extreme or generated; empty outside the study"),
         (
@@ -362,7 +362,7 @@ EXPERIMENTS = _schema(
             pa.string(),
             "experiment whose run it shares at this scale and data; NULL if it has its own run",
         ),
-        ("runs_of", pa.string(), "experiment whose runs are its own: alias_of, or itself"),
+        ("runs_of", pa.string(), "experiment that names its runs: alias_of, the swept one, or itself"),
         ("identity", pa.string(), "sha256 over the configuration that changes the mathematics, hexadecimal"),
         ("dataset", pa.string(), "name of the dataset"),
         (
@@ -374,11 +374,12 @@ EXPERIMENTS = _schema(
         ("quantity", pa.string(), "name of the varied quantity, if it is a number"),
         ("value", pa.float64(), "value of the quantity, in `unit`"),
         ("unit", pa.string(), "unit of `value`"),
+        ("series", pa.string(), "what a sweep varies besides the quantity; NULL if nothing"),
         ("supervision_steps", pa.int32(), "maximum supervision steps, in training and in its test (steps)"),
         ("question", pa.string(), "question of the experiment"),
     ]
 )
-"""Columns of the view `experiments`, which comes from the registry."""
+"""Columns of the view `experiments`, which comes from the registry and the sweeps of the root."""
 
 CLAIMS = _schema(
     [

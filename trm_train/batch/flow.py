@@ -173,7 +173,7 @@ class _Pool:
         if not job.is_trained:
             words = ["run", run.names[0], *setting.options]
             words += ["--seed", str(run.config.seed), "--tracking", options.tracking, *place]
-            if self._call(job, "training", [TRAIN, *words, *options.overrides], share) is None:
+            if self._call(job, "training", [TRAIN, *words, *options.overrides, *run.words], share) is None:
                 return
         words = ["run", run.run, "--json", "--limit", str(options.limit), *place]
         words += ["--checkpoint", str(run.config.total_steps)]  # needed if the run was extended

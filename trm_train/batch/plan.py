@@ -6,18 +6,21 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from trm_data.errors import DatasetNotFoundError
+from trm_data.closest import closest
+from trm_data.errors import DataError, DatasetNotFoundError
 from trm_data.manifest import read_manifest
 from trm_data.named import first_name
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
-from trm_train.config.run import RunConfig, check_config, identity_hash
+from trm_train.config.overrides import parse_config
+from trm_train.config.run import InputSpec, RunConfig, check_config, identity_hash
 from trm_train.cost import Cost, cost_of
 from trm_train.errors import ConfigError
 from trm_train.experiments.dataset import is_named, plan_datasets
 from trm_train.experiments.registry import Experiment, find_run_of
 from trm_train.experiments.sources import with_puzzles_at_hand
-from trm_train.runs.record import run_folder, run_name
+from trm_train.experiments.sweep import Grid, Sweep, check_sweep, make_sweep, words_of_points
+from trm_train.runs.record import input_spec, run_folder, run_name
 
 
 @dataclass(frozen=True)
@@ -30,9 +33,12 @@ class PlannedRun:
         config: Configuration of the run.
         run: Name of the run.
         folder: Folder of the run.
-        cost: Cost of the run; None if the dataset is not a named one, or the network does not count its operations.
+        cost: Cost of the run; None if the dataset is neither named nor built, or the network does not count its
+            operations.
         testing_flops: Cost of its validations and its test (FLOP); None if the number of their rows is unknown.
         note: Message about the run for the user.
+        words: Options of the command line that are its own, of a point of a sweep.
+        varies: What differs between the runs, in words and numbers.
     """
 
     experiment: Experiment
@@ -43,6 +49,8 @@ class PlannedRun:
     cost: Cost | None
     testing_flops: float | None = None
     note: str | None = None
+    words: tuple[str, ...] = ()
+    varies: str = ""
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -83,6 +91,50 @@ def plan_batch(
     return _noting_equals(runs)
 
 
+def plan_sweep(
+    name: str,
+    item: Experiment,
+    grid: Grid,
+    seeds: Sequence[int],
+    layout: Layout,
+    change: Callable[[RunConfig], RunConfig] = lambda config: config,
+    sources: Mapping[str, str] | None = None,
+) -> tuple[Sweep, list[PlannedRun]]:
+    """Return a sweep and its runs, seed by seed, in the order of the grid.
+
+    Args:
+        name: Name of the sweep; empty for one made of the experiment and the options.
+        item: Experiment at its setting.
+        grid: Values of each swept option.
+        seeds: Seeds of each combination.
+        layout: The root.
+        change: Overrides for every run.
+        sources: Source of the puzzles by kind, if not the source of the dataset.
+
+    Raises:
+        ConfigError: An option or value is not possible, or a sweep of this name has other values.
+    """
+    points = words_of_points(change(find_run_of(item.name, item.setting()).make()), grid)
+    runs = [
+        dataclasses.replace(run, words=words)
+        for seed in seeds
+        for words in points
+        for run in plan_batch(
+            [item],
+            [seed],
+            layout,
+            lambda config, words=words: parse_config(change(config), [*words]),
+            sources,
+        )
+    ]
+    item = runs[0].experiment
+    sweep = make_sweep(name, item, grid, [run.config for run in runs[: len(points)]], layout)
+    check_sweep(sweep, layout)
+    said = [sweep.says(point) for point in sweep.points] * len(seeds)
+    runs = [dataclasses.replace(run, varies=text) for run, text in zip(runs, said, strict=True)]
+    return sweep, _noting_equals(runs)
+
+
 def _noting_equals(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
     """Return the runs, with a note on each run that the overrides have made equal to an earlier one."""
     first: dict[tuple[str, int], PlannedRun] = {}
@@ -110,8 +162,8 @@ def _planned(
         check_config(config)
     except ConfigError as error:
         raise ConfigError(f"{item.name}: {error}") from error
-    planned = plan_datasets(config.data.names)
-    cost = None if planned is None else cost_of(config, planned.input_spec)
+    rows = _rows_of(config, layout)
+    cost = None if rows is None else cost_of(config, rows[0])
     return PlannedRun(
         experiment=item,
         names=names,
@@ -119,11 +171,26 @@ def _planned(
         run=run_name(item.name, config),
         folder=run_folder(layout, item, config),
         cost=cost,
-        testing_flops=None
-        if planned is None or cost is None
-        else cost.testing_flops(config, planned.validation_rows, planned.test_rows),
+        testing_flops=None if rows is None or cost is None else cost.testing_flops(config, *rows[1:]),
         note=note,
+        varies=item.says(config),
     )
+
+
+def _rows_of(config: RunConfig, layout: Layout) -> tuple[InputSpec, int | None, int | None] | None:
+    """Return input sizes, validation rows and test rows of the datasets, planned or built; None if unknown."""
+    planned = plan_datasets(config.data.names)
+    if planned is not None:
+        return planned.input_spec, planned.validation_rows, planned.test_rows
+    try:
+        manifests = [read_manifest(layout, name) for name in config.data.names]
+    except DataError:
+        return None
+    rows = [
+        sum(manifest.splits[split].num_examples for manifest in manifests if split in manifest.splits)
+        for split in ("validation", "test")
+    ]
+    return input_spec(*manifests), rows[0], rows[1]
 
 
 def missing_datasets(runs: Sequence[PlannedRun], layout: Layout) -> list[str]:
@@ -136,8 +203,11 @@ def missing_datasets(runs: Sequence[PlannedRun], layout: Layout) -> list[str]:
         except DatasetNotFoundError:
             missing.append(name)
             if not is_named(name):
+                built = layout.dataset_names()
+                said = f"dataset {name} is not built, and no named dataset has this name"
+                close = f"; did you mean {near!r}?" if (near := closest(name, built)) else ""
                 raise ConfigError(
-                    f"dataset {name} is not built, and no named dataset has this name (trm-data build named lists "
-                    "them). Build it first."
+                    f"{said}{close} (got {name}; expected one of trm-data list or of trm-data build named). Build it "
+                    f"first: trm-data build KIND --source FILE --name {name}"
                 ) from None
     return list(dict.fromkeys(missing))

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import tyro
 from tyro.conf import Positional, arg
 
 from trm_data.command import WIDE_SHOWS, Exit, Json, Root, Wide, emit
-from trm_data.storage.root import resolve_root
+from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import (
     DataOption,
     ScaleOption,
@@ -26,16 +27,19 @@ from trm_train.commands.common import (
     refuse_other_dataset_options,
     say_hours,
 )
-from trm_train.config.overrides import take_option
+from trm_train.config.overrides import parse_config, take_option
 from trm_train.config.run import RunConfig
 from trm_train.errors import ConfigError
 from trm_train.experiments.dataset import build_missing
-from trm_train.experiments.registry import select_experiments
+from trm_train.experiments.registry import Experiment, select_experiments
 from trm_train.experiments.setting import parse_setting
 from trm_train.experiments.sources import parse_source_of
+from trm_train.experiments.sweep import parse_grid, write_sweep
 
 if TYPE_CHECKING:
     from trm_train.batch.flow import Job
+    from trm_train.batch.plan import PlannedRun
+    from trm_train.experiments.sweep import Sweep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +55,7 @@ class Batch:
       trm-train batch exp04a --scale tiny --dry-run
       trm-train batch 'exp*' 'contrib0[12]*' --scale tiny --data generated --continue-on-failure
       trm-train batch exp07 exp09 --scale tiny --seeds 0,1,2 --jobs 2
+      trm-train batch quickstart --sweep optim.lr=1e-3,4e-3 --sweep model.hidden_size=64,96 --seeds 0,1,2 --name rates
     """
 
     patterns: Annotated[
@@ -61,6 +66,13 @@ class Batch:
     data: DataOption = None
     seeds: Annotated[str, arg(metavar="SEED,...")] = "0"
     """Seeds of every experiment."""
+    sweep: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]],
+        arg(metavar="OPTION=VALUE,...", help_behavior_hint=""),
+    ] = ()
+    """Train one experiment at every value of an option of the configuration; several --sweep at every combination."""
+    name: Annotated[str, arg(metavar="NAME", help_behavior_hint="")] = ""
+    """Name of the sweep, for reports, queries and status (default: made of the experiment and the options)."""
     jobs: int = 1
     """Parallel runs, each on its own GPUs, on its part of a GPU's memory or, without any, on its own cores."""
     continue_on_failure: bool = False
@@ -88,14 +100,14 @@ class Batch:
         """
         from trm_train.batch.devices import shares
         from trm_train.batch.flow import BatchOptions, make_jobs, run_jobs
-        from trm_train.batch.plan import missing_datasets, plan_batch
+        from trm_train.batch.plan import missing_datasets
 
         self._check()
         layout = resolve_root(self.root)
         refuse_dataset_as_experiment("trm-train batch", self.patterns, layout)
         items = select_experiments(self.patterns, parse_setting(self.scale, self.data))
         sources = parse_source_of(self.source, [item.make() for item in items])
-        runs = plan_batch(items, parse_seeds(self.seeds), layout, change_of(overrides), sources)
+        sweep, runs = self._plan(items, layout, overrides, sources)
         for run in runs:
             if run.note is not None:
                 print(f"trm-train: note: {run.experiment.name}: {run.note}", file=sys.stderr)
@@ -111,6 +123,12 @@ class Batch:
             raise ConfigError(f"datasets are missing, and --no-build is set. Build them:\n{commands}")
         for name in missing:
             build_missing(name, layout, self.root, sources=sources, quiet=self.json)
+        if sweep is not None:
+            sweep, _ = self._plan(
+                items, layout, overrides, sources
+            )  # the numbers of the datasets are known now
+            assert sweep is not None
+            write_sweep(sweep, layout)
         logs = Path(layout.machine) / "logs" if self.log_dir is None else Path(self.log_dir).expanduser()
         logs.mkdir(parents=True, exist_ok=True)
         options = BatchOptions(
@@ -131,9 +149,38 @@ class Batch:
             sys.stdout.flush()
         return Exit.DONE if all(job.state == "done" for job in jobs) else Exit.FOUND
 
+    def _plan(
+        self,
+        items: Sequence[Experiment],
+        layout: Layout,
+        overrides: Sequence[str],
+        sources: Mapping[str, str],
+    ) -> tuple[Sweep | None, list[PlannedRun]]:
+        """Return the runs, and the sweep if there is one."""
+        from trm_train.batch.plan import plan_batch, plan_sweep
+
+        seeds, change = parse_seeds(self.seeds), change_of(overrides)
+        if not self.sweep:
+            return None, plan_batch(items, seeds, layout, change, sources)
+        grid = parse_grid(self.sweep)
+        if len(items) != 1:
+            raise ConfigError(
+                f"--sweep: varies one experiment (got {', '.join(item.name for item in items[:6])}). Name one, or use "
+                "a batch for each."
+            )
+        for word in overrides:
+            key = word.partition("=")[0].removeprefix("--").replace("-", "_")
+            if key in grid:
+                raise ConfigError(
+                    f"--sweep {key}: also set for all runs (got {word}). Leave out one of them."
+                )
+        return plan_sweep(self.name, items[0], grid, seeds, layout, change, sources)
+
     def _check(self) -> None:
         if not self.patterns:
             raise ConfigError("no experiments named (expected trm-train batch PATTERN ...; '*' is all)")
+        if self.name and not self.sweep:
+            raise ConfigError("--name: names a sweep. Add --sweep OPTION=VALUE,..., or leave it out.")
         if self.jobs < 1:
             raise ConfigError(f"--jobs {self.jobs}: expected at least 1")
         if self.limit < 0:
@@ -158,8 +205,6 @@ def parse_seeds(text: str) -> list[int]:
 
 def change_of(overrides: Sequence[str]) -> Callable[[RunConfig], RunConfig]:
     """Return a function that applies overrides to a configuration."""
-    from trm_train.commands.run import parse_config
-
     return lambda config: parse_config(config, list(overrides)) if overrides else config
 
 
@@ -176,7 +221,7 @@ def _facts(job: Job, missing: Sequence[str]) -> dict[str, Any]:
         "scale": setting.scale,
         "data": setting.data,
         "seed": run.config.seed,
-        "varies": run.experiment.says(run.config),
+        "varies": run.varies,
         "dataset": run.dataset,
         "dataset_ready": not set(run.datasets) & set(missing),
         "state": "trained" if job.state == "waiting" and job.is_trained else job.state,

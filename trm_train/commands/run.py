@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tyro
 from tyro.conf import Positional, arg
 
 from trm_data.command import Exit, Root, emit
@@ -21,7 +20,7 @@ from trm_train.commands.common import (
     refuse_other_dataset_options,
 )
 from trm_train.commands.processes import ProcessOptions
-from trm_train.config.overrides import choose_forms, spelled_values, take_option, without_effect
+from trm_train.config.overrides import choose_forms, parse_options, take_option, without_effect
 from trm_train.config.run import (
     RunConfig,
     check_config,
@@ -203,36 +202,6 @@ def _check(options: RunOptions) -> None:
     if options.target is not None and (options.devices is not None or options.device is not None):
         raise ConfigError("--target: not together with --devices or --device. Leave these out.")
     check_label(options.label)
-
-
-def parse_config(config: RunConfig, overrides: list[str], program: str = "trm-train batch") -> RunConfig:
-    """Return a configuration with overrides from command-line arguments."""
-    config, others = choose_forms(config, overrides)
-    return parse_options(_OnlyConfig(config=config), program, None, others).config
-
-
-Options = TypeVar("Options")
-
-
-def parse_options(default: Options, program: str, description: str | None, arguments: list[str]) -> Options:
-    """Parse arguments that replace options of a default."""
-
-    with spelled_values():
-        return tyro.cli(
-            type(default),
-            prog=program,
-            description=description,
-            args=arguments,
-            default=default,
-            config=(tyro.conf.FlagCreatePairsOff,),
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _OnlyConfig:
-    """Options of a configuration."""
-
-    config: Annotated[RunConfig, arg(name="")]
 
 
 def _facts(result: TrainResult) -> dict[str, Any]:

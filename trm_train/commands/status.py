@@ -38,7 +38,7 @@ class Status:
     """
 
     runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN ...]", help_behavior_hint="")] = ()
-    """Names of runs or experiments, or globs; all if none is named."""
+    """Names of runs, experiments or sweeps, or globs; all if none is named."""
     watch: bool = False
     """Refresh every five seconds, until Ctrl-C."""
     wide: Wide = False
@@ -72,7 +72,7 @@ def _facts(one: RunOverview) -> dict[str, Any]:
     facts: dict[str, Any] = {"run": one.run, "state": one.condition, "problem": one.problem}
     if record is not None:
         facts |= {"experiment": record.experiment, "scale": record.scale, "data": record.data}
-        facts |= {"dataset": one.dataset, "differs": one.differs, "label": record.label}
+        facts |= {"dataset": one.dataset, "differs": one.differs, "sweeps": one.sweeps, "label": record.label}
     if status is not None:
         facts |= {name: value for name, value in asdict(status).items() if name not in ("state", "reason")}
         facts["seconds_left"] = one.seconds_left if one.condition == "running" else None
@@ -81,9 +81,10 @@ def _facts(one: RunOverview) -> dict[str, Any]:
     return facts
 
 
-def _what(one: RunOverview) -> tuple[str, str, str]:
-    """Return how a run differs from its experiment, its dataset and its label."""
-    return one.differs or "-", one.dataset or "-", "" if one.record is None else one.record.label
+def _what(one: RunOverview) -> tuple[str, str, str, str]:
+    """Return how a run differs from its experiment, its dataset, its place in sweeps, and its label."""
+    sweeps = "; ".join(f"{name}: {said}" for name, said in one.sweeps.items())
+    return one.differs or "-", one.dataset or "-", sweeps, "" if one.record is None else one.record.label
 
 
 def _print(found: Sequence[RunOverview], *, wide: bool) -> None:
@@ -115,11 +116,13 @@ def _print(found: Sequence[RunOverview], *, wide: bool) -> None:
             who = f"{duration(max(ago, 0.0))} ago, {worker.host}"
             waits = f"waits {percent(worker.data_wait)}"
             name = f"  worker {worker.worker} of {worker.workers}"
-            rows.append((name, "", f"{worker.step:,}", "", "", "", waits, who, "", "", ""))
+            rows.append((name, "", f"{worker.step:,}", "", "", "", waits, who, "", "", "", ""))
     columns = ["run", "state", "step", "left", "validation", "loss", "examples", "heard of"]
-    columns += ["differs", "dataset", "label"]
-    if not any(row[-1] for row in rows):
-        columns, rows = columns[:-1], [row[:-1] for row in rows]
+    columns += ["differs", "dataset", "sweep", "label"]
+    shown = [
+        at for at, name in enumerate(columns) if name not in ("sweep", "label") or any(r[at] for r in rows)
+    ]
+    columns, rows = [columns[at] for at in shown], [tuple(row[at] for at in shown) for row in rows]
     print_table(columns, rows, wide=wide, hint=WIDE_SHOWS)
     for one in found:
         if one.problem:

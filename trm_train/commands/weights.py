@@ -13,7 +13,7 @@ from tyro.conf import Positional, arg
 from trm_data.command import Exit, Json, Root, emit
 from trm_data.storage.root import resolve_root
 from trm_train.commands.common import DataOption, ScaleOption
-from trm_train.commands.run import parse_config
+from trm_train.config.overrides import parse_config
 from trm_train.experiments.registry import find_run_of
 from trm_train.experiments.setting import parse_setting
 

@@ -12,11 +12,13 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import tyro
+from tyro.conf import arg
 
 from trm_train.config.execution import ExecutionConfig
 from trm_train.config.model import BlocksConfig, ModelConfig
@@ -76,6 +78,36 @@ def spelled_values() -> tyro.constructors.ConstructorRegistry:
         )
 
     return registry
+
+
+def parse_config(config: RunConfig, overrides: list[str], program: str = "trm-train batch") -> RunConfig:
+    """Return a configuration with overrides from command-line arguments."""
+    config, others = choose_forms(config, overrides)
+    return parse_options(_OnlyConfig(config=config), program, None, others).config
+
+
+Options = TypeVar("Options")
+
+
+def parse_options(default: Options, program: str, description: str | None, arguments: list[str]) -> Options:
+    """Parse arguments that replace options of a default."""
+
+    with spelled_values():
+        return tyro.cli(
+            type(default),
+            prog=program,
+            description=description,
+            args=arguments,
+            default=default,
+            config=(tyro.conf.FlagCreatePairsOff,),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OnlyConfig:
+    """Options of a configuration."""
+
+    config: Annotated[RunConfig, arg(name="")]
 
 
 def take_option(option: str, arguments: list[str]) -> tuple[str | None, list[str]]:

@@ -33,6 +33,8 @@ class Experiment:
         settings: Settings at which it can run, the default first.
         own: Returns a short description of a configuration's value of what the group varies.
         quantity: The quantity that the group varies, if it is a number.
+        runs_of: Experiment that names its runs, for a point of a sweep; empty for its own name.
+        series: What else varies, in words, if the group varies several quantities; points with one series are a curve.
     """
 
     name: str
@@ -43,6 +45,8 @@ class Experiment:
     settings: tuple[Setting, ...] = (OWN,)
     own: Callable[[RunConfig], str] = lambda _: ""
     quantity: Quantity | None = None
+    runs_of: str = ""
+    series: str = ""
 
     @property
     def summary(self) -> str:
@@ -143,11 +147,6 @@ def _import_experiments(file: str | None) -> None:
     load_experiment_modules(file)
 
 
-def experiments_at(setting: Setting) -> dict[str, Experiment]:
-    """Return the experiments that run at a setting, by name."""
-    return {name: item for name, item in load_experiments().items() if setting in item.settings}
-
-
 def find_experiment(name: str) -> Experiment:
     """Return the experiment with this name."""
     experiments = load_experiments()
@@ -191,19 +190,22 @@ def _run_key(config: RunConfig) -> tuple[str, int]:
     return identity_hash(config), config.seed
 
 
-def select_experiments(patterns: Sequence[str], setting: Setting | None = None) -> list[Experiment]:
+def select_experiments(
+    patterns: Sequence[str], setting: Setting | None = None, sweeps: Mapping[str, Experiment] | None = None
+) -> list[Experiment]:
     """Return the experiments that match patterns, each once, in the order of the groups, at a setting.
 
     Args:
         patterns: Names, groups, prefixes of names, or globs (`exp0[1-3]*`); none for all.
         setting: Setting of all experiments; None for the default setting of each.
+        sweeps: Points of sweeps to choose from too, by name.
     """
-    there = load_experiments() if setting is None else experiments_at(setting)
+    everywhere = {**load_experiments(), **(sweeps or {})}
+    there = {name: item for name, item in everywhere.items() if setting is None or setting in item.settings}
     chosen: set[str] = set()
     for pattern in patterns or ["*"]:
         found = _matching(pattern, there)
         if not found:
-            everywhere = load_experiments()
             elsewhere = _matching(pattern, everywhere)
             if not elsewhere:
                 said = "no experiment matches" if set(pattern) & GLOB else "no experiment"

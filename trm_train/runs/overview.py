@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Literal
 
@@ -14,6 +14,7 @@ from trm_data.storage.store import Folder
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import GLOB, load_experiments
 from trm_train.experiments.setting import Setting
+from trm_train.experiments.sweep import points_of_runs, read_sweeps
 from trm_train.runs.record import (
     RunRecord,
     describe_differences,
@@ -45,6 +46,7 @@ class RunOverview:
         problem: Reason for a failure, or for an unreadable record.
         workers: Heartbeats of the processes, if several train it now.
         differs: Differences from the experiment's present definition; None if unknown.
+        sweeps: What varies, by name of each sweep that it belongs to.
     """
 
     run: str
@@ -55,6 +57,7 @@ class RunOverview:
     problem: str = ""
     workers: tuple[Heartbeat, ...] = ()
     differs: str | None = None
+    sweeps: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def dataset(self) -> str:
@@ -81,7 +84,17 @@ def overview(layout: Layout) -> list[RunOverview]:
     ]
     known = [run.record for run in runs if run.record is not None]
     differ = iter(map(describe_differences, differences_of(known)))
-    runs = [run if run.record is None else replace(run, differs=next(differ)) for run in runs]
+    points = points_of_runs(read_sweeps(layout)[0])
+    runs = [
+        run
+        if run.record is None
+        else replace(
+            run,
+            differs=next(differ),
+            sweeps=points.get((run.record.experiment, run.record.identity), {}),
+        )
+        for run in runs
+    ]
     return [
         replace(run, workers=tuple(read_heartbeats(run.folder)))
         if run.status is not None and run.status.workers > 1 and run.condition in ("running", "stalled")
@@ -129,7 +142,7 @@ def condition(status: Status | None, total_steps: int, now: datetime) -> Conditi
 def choose_runs(
     found: list[RunOverview], patterns: Sequence[str], *, aliases: bool = False
 ) -> list[RunOverview]:
-    """Return the runs whose run or experiment name matches a pattern; all runs if there are no patterns.
+    """Return the runs whose name, experiment or sweep matches a pattern; all runs if there are no patterns.
 
     Args:
         found: All runs.
@@ -150,7 +163,7 @@ def choose_runs(
 
 
 def _names(one: RunOverview, aliases: bool) -> list[str]:
-    names = [one.run, one.folder.path.split("/")[-2]]
+    names = [one.run, one.folder.path.split("/")[-2], *one.sweeps]
     setting = None if one.record is None or not aliases else setting_of(one.record)
     if setting is not None:
         there = (item for item in load_experiments().values() if setting in item.settings)

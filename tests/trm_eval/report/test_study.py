@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import itertools
 import re
 import shutil
 import xml.etree.ElementTree as ElementTree
@@ -24,10 +25,12 @@ from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.report import study
 from trm_eval.report.blocks import Bullets, Heading, Page, Query, Table, Text
+from trm_eval.report.figures import accuracy_figure
 from trm_eval.report.group import Group, Member
 from trm_eval.report.named_runs import gather_runs, runs_named
 from trm_eval.report.page import findings, study_page
 from trm_eval.report.study import gather
+from trm_eval.report.verdict import ends_over_seeds
 from trm_eval.report.write import write_report
 from trm_eval.statistics import Paired, wilson
 from trm_eval.tables.query import query_results
@@ -441,11 +444,31 @@ def test_seeds_are_compared_with_their_like(monkeypatch: pytest.MonkeyPatch, lay
     assert (only.ends, only.against_baseline) == (None, [])
 
 
+def test_two_varied_quantities_are_curves_without_a_common_fit(layout: Layout) -> None:
+    members = {
+        f"s_{number}": [
+            dataclasses.replace(a_member(f"s_{number}", value, seed), series=series) for seed in (0, 1, 2)
+        ]
+        for number, (series, value) in enumerate(itertools.product(("10 each", "9 each"), (100.0, 300.0)))
+    }
+    items = [Experiment(name, "s", lambda _: TINY, GUIDE, quantity=QUANTITY) for name in members]
+    group = study._group(layout, "s", items, members, {}, {}, [])
+    assert group is not None
+    assert list(group.series) == ["10 each", "9 each"]  # in the order of the experiments
+    assert (group.trend, group.ends, ends_over_seeds(group)) == (None, None, None)
+    drawn = accuracy_figure(group).svg.decode()
+    assert all(f">{series}<" in drawn for series in group.series)
+    alone = dataclasses.replace(group, members=[m for m in group.members if m.series == "9 each"])
+    assert alone.series.keys() == {"9 each"}
+
+
 def test_labels_of_a_group_are_of_one_sort() -> None:
     short = [a_member("small", 16.0, 0), a_member("large", 32.0, 0)]
     group = Group("g", GUIDE, "", False, short, [], {}, [], None)
     assert group.labels() == {"small": "D 16", "large": "D 32"}
-    long = dataclasses.replace(a_member("staged", 24.0, 0), varies="more than fits beside a figure")
+    long = dataclasses.replace(
+        a_member("staged", 24.0, 0), varies="more than the forty characters beside a figure"
+    )
     mixed = dataclasses.replace(group, members=[*short, long])
     assert mixed.labels() == {"small": "small", "large": "large", "staged": "staged"}
     assert set(mixed.names().values()) == {"small", "large", "staged"}

@@ -21,6 +21,7 @@ import polars as pl
 import pytest
 
 import trm_eval
+from tests.conftest import run_here
 from tests.support.roots import root_with
 from tests.trm_data.kinds.test_maze import request as maze_request
 from tests.trm_train.test_loop import TINY
@@ -30,9 +31,10 @@ from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.storage.digests import digest_of
 from trm_data.storage.root import Layout, resolve_root
-from trm_eval.statistics import Paired, wilson, with_tests
+from trm_eval.cli import main
+from trm_eval.statistics import Paired, across_seeds, wilson, with_tests
 from trm_eval.tables.live import run_row
-from trm_eval.tables.named import named_queries
+from trm_eval.tables.named import named_queries, why_empty
 from trm_eval.tables.query import query_results
 from trm_eval.tables.writer import write_table
 from trm_train.config.run import RunConfig
@@ -209,6 +211,38 @@ def ask(layout: Layout, query: str) -> pl.DataFrame:
 
 def with_test(wrote: dict[str, Wrote], scale: str = "tiny", dataset: str = "small") -> list[Wrote]:
     return [run for run in wrote.values() if run.finished and (run.scale, run.dataset) == (scale, dataset)]
+
+
+@pytest.mark.parametrize("count", [2, 3, 31, 32, 60])
+def test_seeds_have_a_t_interval_of_their_mean(layout: Layout, count: int) -> None:
+    shares = np.random.default_rng(0).uniform(0.4, 0.5, count)
+    wanted = across_seeds(pl.DataFrame({"seed": range(count), "share": shares}), "share")
+    ends = [f"t_{end}(avg(x), stddev_samp(x), count(*)) AS {end}" for end in ("low", "high")]
+    found = ask(layout, f"SELECT {', '.join(ends)} FROM (SELECT unnest({shares.tolist()}) AS x)")
+    assert found.row(0) == pytest.approx((max(wanted.low, 0), min(wanted.high, 1)), abs=1e-5)
+    one = ask(layout, "SELECT t_low(avg(x), stddev_samp(x), count(*)) FROM (SELECT 0.4 AS x)")
+    assert one.row(0) == (None,)
+
+
+def test_the_interval_of_seeds_is_that_of_their_runs(layout: Layout, wrote: dict[str, Wrote]) -> None:
+    (row,) = ask(layout, "@seeds").filter(pl.col("experiment") == "q24").to_dicts()
+    exact = [100 * run.exact.mean() for run in with_test(wrote) if run.experiment == "q24"]
+    wanted = across_seeds(pl.DataFrame({"seed": range(len(exact)), "exact": exact}), "exact")
+    ends = max(wanted.low, 0), min(wanted.high, 100)
+    assert (row["seeds"], row["low"], row["high"]) == (2, *(pytest.approx(end, abs=0.02) for end in ends))
+
+
+def test_a_query_without_rows_says_what_it_is_about(tmp_path: Path) -> None:
+    about = {name: why_empty(f"@{name}") or "" for name in named_queries()}
+    assert {name for name, said in about.items() if "--sweep" in said} >= {
+        "seeds", "data_scaling", "pairs", "pareto", "study",
+    }  # fmt: skip
+    assert "trm-train run" in about["training_curve"]
+    assert "trm-data build" in about["datasets"]
+    assert "trm-eval run" in about["evals"]
+    assert why_empty("SELECT 1") is None
+    done = run_here(main, "sql", "@seeds", "--root", str(tmp_path))
+    assert about["seeds"] in done.stderr
 
 
 OF_OTHER_EVALUATIONS = {"claims", "depth", "legal", "pass_at_k", "retention", "samples", "scaling"}

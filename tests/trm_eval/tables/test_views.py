@@ -55,7 +55,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "step of the first validation that reaches the goal" in one.stdout
     value = json.loads(run_here(main, "tables", "study", "--json").stdout)
     assert value["name"] == "study"
-    assert {"name": "exact_low", "type": "DOUBLE"}.items() <= value["columns"][21].items()
+    assert {"name": "exact_low", "type": "DOUBLE"}.items() <= value["columns"][22].items()
     assert [view["name"] for view in json.loads(run_here(main, "tables", "--json").stdout)] == list(
         list_views()
     )

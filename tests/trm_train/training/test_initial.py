@@ -17,7 +17,7 @@ from tests.trm_train.training.published_files import NAMES, NETWORK, PUBLISHED, 
 from trm_data.manifest import read_manifest
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.cli import main
-from trm_train.commands.run import parse_config
+from trm_train.config.overrides import parse_config
 from trm_train.config.run import RunConfig, identity_hash
 from trm_train.errors import CheckpointError, ConfigError
 from trm_train.experiments.registry import find_experiment
