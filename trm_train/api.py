@@ -191,23 +191,13 @@ def sweep(
     """Train an experiment at every combination of values of some options, as `trm-train batch --sweep` does.
 
     The runs have the names that the command gives them. Finished runs are not trained again, so the same call resumes.
-    `trm_eval.evaluate` tests each run.
+    `trm_eval.evaluate` tests each run. The arguments that are not listed here are those of `train`, for every run.
 
     Args:
         experiment: Name of the experiment (`list_experiments`).
         over: Values of each option, such as `{"data.dataset": ["a", "b"], "model.hidden_size": [64, 96]}`.
         seeds: Seeds of each combination.
         name: Name of the sweep, for reports and queries (default: made of the experiment and the options).
-        data: Options of the part `data` for every run, as in `train`.
-        model: Options of the part `model`.
-        optim: Options of the part `optim`.
-        loss: Options of the part `loss`.
-        execution: Options of the part `execution`.
-        total_steps: Number of training steps.
-        scale: full, laptop or tiny (default: the experiment's own).
-        puzzles: published, generated-extreme or generated (default: the experiment's own).
-        quiet: Print nothing.
-        root: Root folder, `gs://bucket/prefix`, a layout or a store (default: `$TRM_ROOT`, else `./trm`).
 
     Raises:
         ConfigError: An option or value is not possible, or a sweep of this name has other values.
@@ -226,7 +216,8 @@ def sweep(
         return config if total_steps is None else dataclasses.replace(config, total_steps=total_steps)
 
     item = find_run_of(experiment, parse_setting(scale, puzzles))
-    grid = parse_grid(f"{key}={','.join(map(str, values))}" for key, values in over.items())
+    lists = {key: [values] if isinstance(values, str) else values for key, values in over.items()}
+    grid = parse_grid(f"{key}={','.join(map(str, values))}" for key, values in lists.items())
     planned, runs = plan_sweep(name, item, grid, seeds, layout, change)
     for run in runs[: len(planned.points)]:
         check_dataset_is_built(run.config, layout)

@@ -33,6 +33,7 @@ from trm_train.experiments.guide import Guide
 from trm_train.experiments.registry import (
     Experiment,
     datasets_by_experiment,
+    experiments_at,
     find_experiment,
     find_run_of,
     groups_of,
@@ -200,7 +201,7 @@ def test_the_study_has_67_experiments() -> None:
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_at_every_setting_runs_are_distinct_sound_and_of_named_datasets(setting: Setting) -> None:
-    found = {item.name: item for item in select_experiments([], setting)}
+    found = experiments_at(setting)
     names: dict[tuple[str, int], str] = {}  # each run has one experiment; others with it are declared aliases
     for name, item in found.items():
         config = item.make(setting)
@@ -221,7 +222,9 @@ def test_at_every_setting_runs_are_distinct_sound_and_of_named_datasets(setting:
 
 def test_aliases_are_those_that_are_equal_by_design() -> None:
     def aliases(setting: Setting) -> set[str]:
-        return {item.name for item in select_experiments([], setting) if item.alias_of(setting) == "baseline"}
+        return {
+            name for name, item in experiments_at(setting).items() if item.alias_of(setting) == "baseline"
+        }
 
     everywhere = {
         "exp01c", "exp02a_03", "exp02b_03", "exp03b", "exp04a_1000", "exp04b_1000", "exp05_d", "exp06_c", "exp08d",

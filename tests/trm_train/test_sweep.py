@@ -93,8 +93,8 @@ def test_points_are_the_configurations_of_their_options() -> None:
         (["--sweep", "model.hiden_size=8"], ("'model.hiden_size'", "mean 'model.hidden_size'")),
         (["--sweep", "model.hidden_size=8,wide"], ("model.hidden_size", "got 'wide'", "int, such as 96")),
         (["--sweep", "optim.freeze_weights=maybe"], ("optim.freeze_weights", "'maybe'", "true or false")),
-        (["--sweep", "seed=1,2"], ("--seeds 1,2",)),
-        (["--sweep", "execution.log_every=1,2"], ("execution.log_every", "name of a run")),
+        (["--sweep", "seed=1,2"], ("--sweep seed", "--seeds")),
+        (["--sweep", "execution.log_every=1,2"], ("--sweep execution.log_every", "total_steps")),
         (["--sweep", "optim.lr=1", "--optim.lr", "2"], ("optim.lr", "--optim.lr")),
         (["--sweep", "optim.lr=1", "--name", "quickstart"], ("--name", "'quickstart'")),
         (["--sweep", "data.dataset=small,smal"], ("smal", "mean 'small'", "trm-data build", "--name smal")),
@@ -141,10 +141,9 @@ def test_a_record_says_what_varies_and_is_read_back(root: Layout) -> None:
     assert (read, problems) == (sweep, [])
     record = json.loads(root.sweeps.read("mine.json") or b"")
     assert record["points"][0]["values"] == [
-        {"name": "data.dataset", "value": "small", "unit": ""},
         {"name": "training puzzles", "value": 24, "unit": "puzzles"},
-        {"name": "augmentations of a puzzle", "value": 9, "unit": "augmentations"},
-        {"name": "model.hidden_size", "value": 16, "unit": "features"},
+        {"name": "augmentations", "value": 9, "unit": "augmentations"},
+        {"name": "hidden_size", "value": 16, "unit": "features"},
     ]
     assert [points_of_runs([read])["quickstart", point["identity"]] for point in record["points"]] == [
         {"mine": run.varies} for run in runs
@@ -162,11 +161,9 @@ def test_a_name_stands_for_one_set_of_values(root: Layout) -> None:
     item, grid = find_run_of("quickstart"), parse_grid(["data.dataset=small,larger"])
     write_sweep(plan_sweep("mine", item, grid, [0], root)[0], root)
     plan_sweep("mine", item, grid, [0, 1], root)  # further seeds belong to it
-    with pytest.raises(
-        ConfigError, match=r"mine.*data\.dataset \(got larger; expected small,larger\).*--name"
-    ):
+    with pytest.raises(ConfigError, match=r"mine.*got .*=larger; expected .*=small,larger,.*--name"):
         plan_sweep("mine", item, {"data.dataset": ("larger",)}, [0], root)
-    with pytest.raises(ConfigError, match=r"mine.*other options"):
+    with pytest.raises(ConfigError, match=r"mine.*equal other options"):
         plan_sweep("mine", item, grid, [0], root, lambda c: dataclasses.replace(c, total_steps=99))
 
 

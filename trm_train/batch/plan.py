@@ -19,7 +19,7 @@ from trm_train.errors import ConfigError
 from trm_train.experiments.dataset import is_named, plan_datasets
 from trm_train.experiments.registry import Experiment, find_run_of
 from trm_train.experiments.sources import with_puzzles_at_hand
-from trm_train.experiments.sweep import Grid, Sweep, check_sweep, make_sweep, words_of_points
+from trm_train.experiments.sweep import Grid, Sweep, make_sweep, words_of_points
 from trm_train.runs.record import input_spec, run_folder, run_name
 
 
@@ -129,8 +129,7 @@ def plan_sweep(
     ]
     item = runs[0].experiment
     sweep = make_sweep(name, item, grid, [run.config for run in runs[: len(points)]], layout)
-    check_sweep(sweep, layout)
-    said = [sweep.says(point) for point in sweep.points] * len(seeds)
+    said = sweep.says() * len(seeds)
     runs = [dataclasses.replace(run, varies=text) for run, text in zip(runs, said, strict=True)]
     return sweep, _noting_equals(runs)
 
