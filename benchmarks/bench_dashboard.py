@@ -56,7 +56,7 @@ with parts.errors_shown():
     PAGES[{page!r}]()
 '''
 from trm_eval.serve.server import LISTED_S
-from trm_eval.tables.recent import keep_for
+from trm_eval.tables.index import keep_for
 keep_for(LISTED_S)
 page, visits = sys.argv[1], int(sys.argv[2])
 app = AppTest.from_string(SCRIPT.format(page=page), default_timeout=600)

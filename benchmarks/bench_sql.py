@@ -183,7 +183,7 @@ def write_evaluation(layout: Layout, folder: Any, record: Any, rows: int, seed: 
         )
         tally.add(inferred, writer.add(inferred))
     writer.finish()
-    publish_run(layout, folder, record)
+    publish_run(layout, record)
     row = evals_row(request, record.total_steps, dataset, writer, tally, rows, record)
     replace_table(layout, "evals", record.experiment, record.run, evaluation, [row])
 

@@ -1,58 +1,16 @@
--- Views over results and runs. trm-eval registers the Parquet files of a table as <table>_files (with the columns
--- experiment and run), the runs as they are now as runs_live and train_metrics_live, and the dataset catalog as the
--- schema `catalog`, then runs this file. Columns with sums or counts have these words in their names; rates have the
--- names of the field.
+-- Views over results and runs, in the index of results (results.duckdb). Its schema `stored` has the rows of runs,
+-- training metrics and evaluations, each with the file it was read from. A query opens the other tables that it reads
+-- as <table>_opened, and the dataset catalog as the database `catalog`. Columns with sums or counts have these words in
+-- their names; rates have the names of the field.
 
 -- Every run, one row each: from its run folder, or from published results if the folder was deleted.
-CREATE VIEW runs AS
-SELECT * FROM runs_live
-UNION ALL BY NAME
-SELECT * FROM runs_files AS f ANTI JOIN runs_live AS l ON f.run = l.run;
+CREATE VIEW runs AS SELECT * EXCLUDE (host, process, file) FROM stored.runs;
 
--- Training and validation, one row per step and split: from the run's own parts, or from published parts if the run
--- was deleted. A mixture also has rows for each of its datasets, named in the column dataset; it is NULL in total
--- rows and for other runs. Files of format 1 name the sums like the rates.
+-- Training and validation, one row per step and split. A mixture also has rows for each of its datasets, named in the
+-- column dataset; it is NULL in total rows and for other runs.
 CREATE VIEW train_metrics AS
-WITH rows_of AS (
-    SELECT * FROM train_metrics_live
-    UNION ALL BY NAME
-    SELECT * FROM train_metrics_files AS f ANTI JOIN runs_live AS l ON f.run = l.run
-),
-named AS (
-    SELECT
-        experiment,
-        run,
-        step,
-        split,
-        rows_loaded,
-        global_batch_size,
-        count,
-        coalesce(accuracy_sum, accuracy) AS accuracy_sum,
-        coalesce(exact_count, exact_accuracy) AS exact_count,
-        coalesce(q_halt_right_count, q_halt_accuracy) AS q_halt_right_count,
-        coalesce(steps_sum, steps) AS steps_sum,
-        steps_squared_sum,
-        coalesce(lm_loss_sum, lm_loss) AS lm_loss_sum,
-        coalesce(q_halt_loss_sum, q_halt_loss) AS q_halt_loss_sum,
-        lr,
-        seconds,
-        grad_norm,
-        update_norm,
-        loss_scale,
-        skipped_count,
-        step_s,
-        data_wait_s,
-        model_flops,
-        peak_flops_per_s,
-        device_memory_bytes,
-        rows_digest,
-        halted_slots,
-        optimal_count,
-        dataset
-    FROM rows_of
-)
 SELECT
-    *,
+    * EXCLUDE (file),
     accuracy_sum / nullif(count, 0) AS accuracy,
     exact_count / nullif(count, 0) AS exact_accuracy,
     q_halt_right_count / nullif(count, 0) AS q_halt_accuracy,
@@ -68,74 +26,20 @@ SELECT
     global_batch_size / nullif(step_s, 0) AS examples_per_s,
     data_wait_s / nullif(step_s, 0) AS data_wait,
     model_flops / nullif(step_s * peak_flops_per_s, 0) AS mfu
-FROM named;
+FROM stored.train_metrics;
 
 -- Every evaluation, including earlier ones of the same request.
 CREATE VIEW all_evals AS
 WITH named AS (
     SELECT
-        experiment,
-        run,
-        evaluation,
-        step,
-        weights,
-        dataset,
-        split,
-        split_digest,
-        coalesce(row_limit, "limit") AS row_limit,
-        supervision_steps,
-        count,
-        coalesce(exact_count, exact) AS exact_count,
-        cells,
-        wrong_cells,
-        coalesce(q_halt_right_count, q_halt_right) AS q_halt_right_count,
-        coalesce(lm_loss_sum, lm_loss) AS lm_loss_sum,
-        seconds,
-        evaluation_version,
-        code_version,
-        created_at,
-        parts,
-        part_digests,
-        exact_by_depth,
-        wrong_cells_by_depth,
-        halting_by_depth,
-        halting_exact_by_depth,
-        compile_seconds,
-        coalesce(mode, 'max_steps') AS mode,
-        subset_seed,
-        coalesce(identifiers, 'own') AS identifiers,
-        spent_steps,
-        samples,
-        noise,
-        selection,
-        sample_seed,
-        exact_by_samples,
-        oracle_by_samples,
-        vote_parts,
-        vote_digests,
-        trace_parts,
-        trace_digests,
-        adapt_minutes,
-        adapt_steps_asked,
-        adapt_weights,
-        adapt_steps,
-        adapt_seconds,
-        given_kept_count,
-        valid_count,
-        optimal_count,
-        rated_count,
-        precision,
-        asked_precision,
-        coalesce(latent_init, 'fixed') AS latent_init,
-        network_calls,
-        flops,
-        scaling_depths,
-        scaling_exact,
-        scaling_oracle,
-        solved_by_depth,
-        ever_by_depth,
-        lost_by_depth
-    FROM evals_files
+        * EXCLUDE (file) REPLACE (
+            coalesce(mode, 'max_steps') AS mode,
+            coalesce(identifiers, 'own') AS identifiers,
+            coalesce(latent_init, 'fixed') AS latent_init
+        )
+    FROM stored.evals
+    -- While an evaluation is replaced there may be two files.
+    QUALIFY row_number() OVER (PARTITION BY experiment, run, evaluation ORDER BY created_at DESC NULLS LAST, file DESC) = 1
 )
 SELECT
     *,
@@ -206,10 +110,10 @@ END;
 
 -- Every named experiment at every scale and data, and every point of a sweep; an alias has the identity of the run that
 -- it shares.
-CREATE VIEW experiments AS SELECT * FROM experiments_live;
+CREATE VIEW experiments AS SELECT * FROM experiments_opened;
 
 -- Published results of others, each with its protocol (catalogs/claims.csv).
-CREATE VIEW claims AS SELECT * FROM claims_live;
+CREATE VIEW claims AS SELECT * FROM claims_opened;
 
 -- Every experiment and point of a sweep with its runs, one row per seed, and the test of each run: last step, averaged weights, all rows
 -- of its own dataset, the maximum supervision steps of training, one answer per row. NULL if it was not run or not
@@ -528,16 +432,9 @@ FROM steps;
 -- Every prediction of all_evals, one row per example. Only parts named by a finished evaluation count; parts of a
 -- killed writer do not.
 CREATE VIEW all_predictions AS
-SELECT a.*, e.dataset, e.split
-FROM (
-    SELECT * FROM predictions_whole
-    UNION ALL BY NAME
-    SELECT p.*
-    FROM predictions_files AS p
-    SEMI JOIN (SELECT evaluation, unnest(parts) AS part FROM all_evals) AS named
-        ON p.evaluation = named.evaluation AND p.part = named.part
-) AS a
-JOIN all_evals AS e ON e.evaluation = a.evaluation;
+SELECT p.*, e.experiment, e.run, e.dataset, e.split
+FROM predictions_opened AS p
+JOIN all_evals AS e ON e.evaluation = p.evaluation;
 
 -- Every prediction of evals, one row per example.
 CREATE VIEW predictions AS
@@ -546,16 +443,9 @@ SELECT p.* FROM all_predictions AS p SEMI JOIN evals AS e ON p.evaluation = e.ev
 -- Candidates of every test input of ARC, best first, for every evaluation, including earlier ones of the same
 -- request.
 CREATE VIEW all_votes AS
-SELECT a.*, e.dataset, e.split
-FROM (
-    SELECT * FROM votes_whole
-    UNION ALL BY NAME
-    SELECT v.*
-    FROM votes_files AS v
-    SEMI JOIN (SELECT evaluation, unnest(vote_parts) AS part FROM all_evals) AS named
-        ON v.evaluation = named.evaluation AND v.part = named.part
-) AS a
-JOIN all_evals AS e ON e.evaluation = a.evaluation;
+SELECT v.*, e.experiment, e.run, e.dataset, e.split
+FROM votes_opened AS v
+JOIN all_evals AS e ON e.evaluation = v.evaluation;
 
 -- Candidates of the newest evaluation of each request, best first.
 CREATE VIEW votes AS
@@ -563,16 +453,9 @@ SELECT v.* FROM all_votes AS v SEMI JOIN evals AS e ON v.evaluation = e.evaluati
 
 -- Answers decoded after every cycle of every supervision step, for the rows of trm-eval run --traces N.
 CREATE VIEW all_traces AS
-SELECT a.*, e.dataset, e.split
-FROM (
-    SELECT * FROM traces_whole
-    UNION ALL BY NAME
-    SELECT t.*
-    FROM traces_files AS t
-    SEMI JOIN (SELECT evaluation, unnest(trace_parts) AS part FROM all_evals) AS named
-        ON t.evaluation = named.evaluation AND t.part = named.part
-) AS a
-JOIN all_evals AS e ON e.evaluation = a.evaluation;
+SELECT t.*, e.experiment, e.run, e.dataset, e.split
+FROM traces_opened AS t
+JOIN all_evals AS e ON e.evaluation = t.evaluation;
 
 -- Answers decoded after every cycle, of the newest evaluation of each request.
 CREATE VIEW traces AS
@@ -680,7 +563,7 @@ LEFT JOIN catalog.puzzles AS q
     ON q.dataset = s.dataset AND q.split = s.split AND q.group_index = p.group_index;
 
 -- Tokens of every evaluated split that is unchanged, one row per example.
-CREATE VIEW puzzle_tokens AS SELECT * FROM tokens_live;
+CREATE VIEW puzzle_tokens AS SELECT * FROM puzzle_tokens_opened;
 
 -- Every cell of every prediction, with the cells of its puzzle and its solution, which are NULL if the split was
 -- deleted or changed. The view is long: filter by run or evaluation.
@@ -781,3 +664,14 @@ JOIN answers AS b
 LEFT JOIN catalog.splits AS s ON s.dataset = a.dataset AND s.split = a.split AND s.digest = a.split_digest
 LEFT JOIN catalog.puzzles AS q
     ON q.dataset = s.dataset AND q.split = s.split AND q.group_index = a.group_index;
+
+-- Tables of the dataset catalog.
+CREATE VIEW datasets AS SELECT * FROM catalog.datasets;
+CREATE VIEW sources AS SELECT * FROM catalog.sources;
+CREATE VIEW splits AS SELECT * FROM catalog.splits;
+CREATE VIEW shards AS SELECT * FROM catalog.shards;
+CREATE VIEW puzzles AS SELECT * FROM catalog.puzzles;
+CREATE VIEW augmentations AS SELECT * FROM catalog.augmentations;
+CREATE VIEW examples AS SELECT * FROM catalog.examples;
+CREATE VIEW identifiers AS SELECT * FROM catalog.identifiers;
+CREATE VIEW rejects AS SELECT * FROM catalog.rejects;

@@ -15,7 +15,6 @@ from trm_data.loader.dataset import open_dataset
 from trm_data.show.drawing import Drawing
 from trm_data.storage.root import Layout
 from trm_eval.errors import ResultError
-from trm_eval.tables.files import Only
 from trm_eval.tables.query import query_results
 
 Which = Literal["any", "right", "wrong", "guessing", "longest"]
@@ -202,9 +201,8 @@ def answered_row(layout: Layout, evaluation: str, row: int) -> Answered:
 
 def _answered(layout: Layout, evaluation: str, sql: str, *values: int) -> list[Answered]:
     """Return the puzzles of a query, drawn."""
-    only = Only(evaluations=frozenset([evaluation]))
     rows_of = "SELECT run, dataset, split, split_digest FROM evals WHERE evaluation = ?"
-    known = query_results(layout, rows_of, [evaluation], only=only)
+    known = query_results(layout, rows_of, [evaluation], evaluations=[evaluation])
     if not known.rows:
         raise ResultError(f"no evaluation {evaluation}: trm-eval sql @evals lists them")
     run, dataset_name, split, split_digest = known.rows[0]
@@ -213,7 +211,7 @@ def _answered(layout: Layout, evaluation: str, sql: str, *values: int) -> list[A
         raise ResultError(
             f"dataset {dataset_name} has other {split} rows than {run} was evaluated on; rebuild it, or evaluate again"
         )
-    found = query_results(layout, sql, [evaluation, *values], only=only)
+    found = query_results(layout, sql, [evaluation, *values], evaluations=[evaluation])
     if missing := [line for line in found.problems if evaluation in line]:
         raise ResultError("; ".join(missing))
     facts = [dict(zip(ANSWERED, row, strict=True)) for row in found.rows]

@@ -62,7 +62,7 @@ def test_every_row_is_there(layout: Layout) -> None:
 
 
 def test_every_view_and_named_query_answers(layout: Layout) -> None:
-    with open_results(layout, "", everything=True) as (connection, problems):
+    with open_results(layout) as (connection, problems):
         assert problems == []
         for view in list_views():
             assert connection.execute(f"SELECT * FROM {view}").fetchall() is not None, view

@@ -67,6 +67,19 @@ def reading_statement(
     In one transaction now() and similar functions, on which a plan can depend, have the same value at planning and at
     execution.
     """
+    explain, statement = _checked_statement(connection, sql)
+    connection.begin()
+    if others := sorted(operators_of(_plan_of(connection, statement, parameters)) - READING):
+        raise QueryError(f"queries only read: {', '.join(others)} is refused (expected {QUERIES})")
+    return _one(connection, f"{explain} {statement.query}") if explain else statement
+
+
+def _checked_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[str, duckdb.Statement]:
+    """Return the EXPLAIN before the single query of a text, or an empty string, and the query."""
+    try:
+        sql.encode()
+    except UnicodeEncodeError as error:
+        raise QueryError(f"the query is not UTF-8 text: {sql!r}") from error
     statement = _one(connection, sql)
     explain = ""
     if _kind(statement) == "EXPLAIN":
@@ -74,11 +87,29 @@ def reading_statement(
         statement = _one(connection, query)
     _check_kind(statement)
     _check_functions(connection, statement.query)
-    connection.begin()
+    return explain, statement
+
+
+def _plan_of(
+    connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement, parameters: Sequence[object]
+) -> str:
+    """Return the JSON plan of a query without running it."""
     (row,) = connection.execute(f"{PLAN}{statement.query}", list(parameters)).fetchall()
-    if others := sorted(operators_of(row[1]) - READING):
-        raise QueryError(f"queries only read: {', '.join(others)} is refused (expected {QUERIES})")
-    return _one(connection, f"{explain} {statement.query}") if explain else statement
+    return row[1]
+
+
+def tables_read(
+    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()
+) -> set[str]:
+    """Return the names of the tables that a query reads, also through views.
+
+    The optimizer of the connection must be off (`PRAGMA disable_optimizer`): it removes empty tables from plans.
+    """
+    with _errors_of():
+        _, statement = _checked_statement(connection, sql)
+        plan = _plan_of(connection, statement, parameters)
+    tables = (node["extra_info"].get("Table") for node in _nodes(json.loads(plan)) if "extra_info" in node)
+    return {str(table).rpartition(".")[2].strip('"') for table in tables if table}
 
 
 def _as_typed(message: str) -> str:
@@ -220,28 +251,19 @@ def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> 
 
 @contextmanager
 def _open_catalog(layout: Layout) -> Generator[tuple[duckdb.DuckDBPyConnection, list[str]], None, None]:
-    with closing(duckdb.connect()) as connection, attached_catalog(connection, layout) as problems:
+    with closing(duckdb.connect()) as connection:
+        problems = attach_catalog(connection, layout)
         connection.execute("USE catalog")
         # It would appear in the output of a `python -c`.
         connection.execute("SET enable_progress_bar = false")
         yield connection, problems
 
 
-@contextmanager
-def attached_catalog(
-    connection: duckdb.DuckDBPyConnection, layout: Layout
-) -> Generator[list[str], None, None]:
-    """Attach the index as `catalog`; close the connection at the end of the block.
-
-    Yields:
-        A line for each dataset that is not in the index.
-    """
-    with catalog_index(layout) as (index, problems):
-        connection.execute(f"ATTACH {quote_literal(str(index))} AS catalog (READ_ONLY)")
-        try:
-            yield problems
-        finally:
-            connection.close()  # before a temporary index is deleted: a network file system would keep it
+def attach_catalog(connection: duckdb.DuckDBPyConnection, layout: Layout) -> list[str]:
+    """Attach the index as `catalog`; return a line for each dataset that is not in the index."""
+    index, problems = catalog_index(layout)
+    connection.execute(f"ATTACH {quote_literal(str(index))} AS catalog (READ_ONLY)")
+    return problems
 
 
 def run_locked(
@@ -261,8 +283,9 @@ def run_locked(
         as_table: Return an Arrow table instead of rows.
         most_rows: Limit of rows of an Arrow table; further rows are not fetched.
     """
+    lock(connection)
     with _errors_of():
-        found = connection.sql(_statement(connection, sql, parameters), params=list(parameters))
+        found = connection.sql(reading_statement(connection, sql, parameters), params=list(parameters))
         table = _answer(found, most_rows)
         if as_table:
             return QueryResult(table.column_names, [], table=table)
@@ -297,8 +320,9 @@ def frame_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> polars.Data
     """Like `run_locked`, but return a data frame over DuckDB's Arrow buffers."""
     import polars
 
+    lock(connection)
     with _errors_of():
-        table = _answer(connection.sql(_statement(connection, sql)), None)
+        table = _answer(connection.sql(reading_statement(connection, sql)), None)
     if twice := sorted({name for name in table.column_names if table.column_names.count(name) > 1}):
         raise QueryError(f"two columns have the name {twice[0]!r}; rename one with AS")
     frame = polars.from_arrow(table)
@@ -364,16 +388,9 @@ def _not_portable(name: str, what: str) -> QueryError:
     return QueryError(f"column {name}: {what} is not the same in every form of output. Cast it: {cast}")
 
 
-def _statement(
-    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Sequence[object] = ()
-) -> duckdb.Statement:
-    """Return the single query of a text, after restricting the connection to its tables."""
+def lock(connection: duckdb.DuckDBPyConnection) -> None:
+    """Restrict a connection to its tables and allowed files."""
     connection.execute("SET temp_directory = ''")
     connection.execute("SET python_enable_replacements = false")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
-    try:
-        sql.encode()
-    except UnicodeEncodeError as error:
-        raise QueryError(f"the query is not UTF-8 text: {sql!r}") from error
-    return reading_statement(connection, sql, parameters)

@@ -7,10 +7,8 @@ and renamed, so a reader sees the old or the new index. Every table's types come
 from __future__ import annotations
 
 import contextlib
-import errno
 import fcntl
 import shutil
-import tempfile
 from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -110,39 +108,47 @@ def refresh_catalog(layout: Layout, changed: str | None = None) -> list[str]:
     Returns:
         One line for each dataset that could not be indexed.
     """
+    with rewritten(layout.catalog) as temporary:
+        incremental = changed is not None and _copy_index(layout, temporary)
+        return _write_index(layout, temporary, [changed] if incremental and changed else None)
+
+
+@contextmanager
+def rewritten(index: Path) -> Generator[Path, None, None]:
+    """Hold the lock of an index, yield a temporary path for its next version, and rename that at the end."""
     import duckdb
 
-    layout.locks.mkdir(parents=True, exist_ok=True)
-    with _lock(layout.locks / "catalog.duckdb.lock"):
-        temporary = temporary_path(layout.catalog)
-        _remove_left(layout)
+    locks = index.parent / ".locks"
+    locks.mkdir(parents=True, exist_ok=True)
+    with (locks / f"{index.name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        temporary = temporary_path(index)
+        _remove_left(index)
         try:
-            incremental = changed is not None and _copy_index(layout, temporary)
-            problems = _write_index(layout, temporary, [changed] if incremental and changed else None)
-            temporary.replace(layout.catalog)
+            yield temporary
+            temporary.replace(index)
         except duckdb.Error as error:
             raise QueryError(
-                f"{layout.catalog}: cannot be written ({' '.join(str(error).split())}); is there space left?"
+                f"{index}: cannot be written ({' '.join(str(error).split())}); is there space left?"
             ) from error
         finally:
             for path in (temporary, Path(f"{temporary}.wal")):
                 path.unlink(missing_ok=True)
-    return problems
 
 
-def _remove_left(layout: Layout) -> None:
-    """Remove temporary index files of killed processes. The caller holds the lock of the index."""
-    for path in layout.machine.glob(f".tmp-*-{layout.catalog.name}*"):
+def _remove_left(index: Path) -> None:
+    """Remove temporary files of killed processes. The caller holds the lock of the index."""
+    for path in index.parent.glob(f".tmp-*-{index.name}*"):
         path.unlink(missing_ok=True)
 
 
-def _remove_left_if_idle(layout: Layout) -> None:
-    """Like `_remove_left`, if such files exist, no process writes the index, and permissions allow it."""
-    if next(layout.machine.glob(f".tmp-*-{layout.catalog.name}*"), None) is None:
+def remove_unfinished(index: Path) -> None:
+    """Remove temporary files of killed processes, if no process writes the index."""
+    if next(index.parent.glob(f".tmp-*-{index.name}*"), None) is None:
         return
-    with contextlib.suppress(OSError), (layout.locks / "catalog.duckdb.lock").open("w") as file:
+    with contextlib.suppress(OSError), (index.parent / ".locks" / f"{index.name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _remove_left(layout)
+        _remove_left(index)
 
 
 def _copy_index(layout: Layout, temporary: Path) -> bool:
@@ -235,45 +241,21 @@ def _insert(connection: duckdb.DuckDBPyConnection, table: str, path: Path) -> No
             connection.unregister("incoming")
 
 
-@contextmanager
-def _lock(path: Path) -> Generator[None, None, None]:
-    """Hold an exclusive file lock; other processes wait."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+def catalog_index(layout: Layout) -> tuple[Path, list[str]]:
+    """Return the path of the index, and a line for each dataset that is not in it.
 
-
-@contextmanager
-def catalog_index(layout: Layout) -> Generator[tuple[Path, list[str]], None, None]:
-    """Yield the index; rebuild it if it is missing, broken, or does not match the existing datasets.
-
-    If the root is read-only, the index is built in a temporary folder.
-
-    Yields:
-        Path of the index, and a line for each dataset that is not in it.
+    An index that is missing, broken, or does not match the existing datasets is rebuilt.
     """
     manifests = read_manifests(layout)
     if not manifests:
         raise QueryError(f"no datasets under {layout.place} yet: trm-data build sudoku")
     built = {name: found.content_digest for name, found in manifests.items() if isinstance(found, Manifest)}
-    problems = [
+    remove_unfinished(layout.catalog)
+    if _indexed(layout.catalog) != built:
+        return layout.catalog, refresh_catalog(layout)
+    return layout.catalog, [
         _left_out(name, found) for name, found in manifests.items() if not isinstance(found, Manifest)
     ]
-    _remove_left_if_idle(layout)
-    if _indexed(layout.catalog) == built:
-        yield layout.catalog, problems
-        return
-    try:
-        left_out = refresh_catalog(layout)
-    except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EROFS, errno.EPERM):
-            raise
-    else:
-        yield layout.catalog, left_out
-        return
-    with tempfile.TemporaryDirectory(prefix=".tmp-catalog-") as folder:
-        path = Path(folder) / layout.catalog.name
-        yield path, _write_index(layout, path, None)
 
 
 def _indexed(path: Path) -> dict[str, str] | None:

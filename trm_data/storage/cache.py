@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
 import shutil
 import time
@@ -39,6 +40,11 @@ def user_cache() -> Path:
         return Path(chosen).expanduser().absolute()
     base = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (base if base.is_absolute() else Path.home() / ".cache") / "trm"
+
+
+def machine_folder(place: str) -> Path:
+    """Return this machine's folder for a root on a bucket or in a read-only folder."""
+    return user_cache() / "roots" / hashlib.sha256(place.encode()).hexdigest()[:16]
 
 
 def limit_bytes() -> int:

@@ -28,7 +28,7 @@ from typing_extensions import override
 
 from trm_data.errors import BucketError, BuildError, CorruptDatasetError, SpecError, needs_extra
 from trm_data.storage.atomic import file_digest, file_sha256
-from trm_data.storage.cache import adopt, cached_file, user_cache
+from trm_data.storage.cache import adopt, cached_file, machine_folder
 from trm_data.storage.lease import LEASE_FILE, bucket_lease
 from trm_data.storage.store import (
     Check,
@@ -575,8 +575,8 @@ class BucketStore(Store):
         return sum(there.size_bytes for there in self._bucket.objects(f"{folder}/")) + sum(unfinished)
 
     @override
-    def names(self, folder: str, pattern: str = "**") -> list[str]:
-        return [there.name for there in self._bucket.objects(f"{folder}/", pattern)]
+    def listed(self, folder: str, pattern: str = "**") -> list[Stored]:
+        return self._bucket.objects(f"{folder}/", pattern)
 
     @override
     def stat(self, name: str) -> Stored | None:
@@ -634,4 +634,4 @@ class BucketStore(Store):
 
 def bucket_store(url: str) -> BucketStore:
     """Return the store of a root on a bucket, with this machine's folder for it."""
-    return BucketStore(url, user_cache() / "roots" / hashlib.sha256(url.encode()).hexdigest()[:16])
+    return BucketStore(url, machine_folder(url))

@@ -1,15 +1,15 @@
 """The layout of a root, and the folder of a dataset.
 
     <root>/datasets/<name>/manifest.json, <split>-00003-of-00016.array_record, catalog/*.parquet
-    <root>/catalog.duckdb
+    <root>/catalog.duckdb, results.duckdb
     <root>/runs/<group>/<experiment>/<run>/config.json, checkpoints/, metrics/*.parquet, logs/, status.json
     <root>/sweeps/<name>.json
     <root>/results/<table>/experiment=<e>/run=<r>/*.parquet
     <root>/cache/generated/, cache/..., <root>/.locks/      (may be deleted when nothing runs)
 
 The root is `--root`, else `TRM_ROOT`, else `./trm`: a local folder, or `gs://bucket/prefix`. If the root is on a
-bucket, `datasets/`, `runs/`, `sweeps/` and `results/` are on the bucket. What only this machine needs
-(`catalog.duckdb`, locks, decoded rows, unfinished files) is in a folder of the user's cache that belongs to this URL.
+bucket, `datasets/`, `runs/`, `sweeps/` and `results/` are on the bucket. What only this machine needs (`*.duckdb`,
+locks, decoded rows, unfinished files) is in a folder of the user's cache that belongs to this URL.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from typing_extensions import override
 
 from trm_data.errors import BusyError, CorruptDatasetError, SpecError
 from trm_data.specs import NAME_PATTERN, check_name
+from trm_data.storage.cache import machine_folder
 from trm_data.storage.gcs import bucket_store
 from trm_data.storage.local import LocalStore
 from trm_data.storage.store import Check, Folder, Lease, Store, no_check
@@ -203,7 +204,14 @@ class Layout:
     @property
     def catalog(self) -> Path:
         """The DuckDB index over all datasets."""
-        return self.machine / "catalog.duckdb"
+        return self.index("catalog.duckdb")
+
+    def index(self, name: str) -> Path:
+        """Return the path of an index over files of the root; in the user's cache if this process may not write the
+        root.
+        """
+        here = not self.store.local or os.access(self.machine, os.W_OK)
+        return (self.machine if here else machine_folder(self.place)) / name
 
     @property
     def cache(self) -> Path:

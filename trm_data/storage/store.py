@@ -207,14 +207,18 @@ class Store(Protocol):
         with ThreadPoolExecutor(self.max_concurrent_requests) as pool:
             return list(pool.map(ask, items))
 
-    def names(self, folder: str, pattern: str = "**") -> list[str]:
-        """List the files below a folder, sorted, without unfinished files.
+    def listed(self, folder: str, pattern: str = "**") -> list[Stored]:
+        """List the files below a folder with their metadata, sorted by name, without unfinished files.
 
         Args:
             folder: Without a trailing `/`.
             pattern: Glob for the rest of the name; `*` matches anything but `/`, `**` alone matches everything.
         """
         ...
+
+    def names(self, folder: str, pattern: str = "**") -> list[str]:
+        """List the names of the files below a folder; see `listed`."""
+        return [file.name for file in self.listed(folder, pattern)]
 
     def stat(self, name: str) -> Stored | None:
         """Return the metadata of a file, or None if it does not exist."""

@@ -60,7 +60,7 @@ class Report:
         from trm_eval.report.ask import without_root
         from trm_eval.report.page import further_blocks, study_page
         from trm_eval.report.write import write_report
-        from trm_eval.tables.files import skipping_damaged
+        from trm_eval.tables.query import skipping_damaged
 
         layout = root_to_read(self.root)
         with skipping_damaged(self.skip_damaged):

@@ -47,9 +47,8 @@ class Sql:
 
     def run(self) -> int:
         """Run the query and print the result."""
-        from trm_eval.tables.files import skipping_damaged
         from trm_eval.tables.named import why_empty
-        from trm_eval.tables.query import query_results
+        from trm_eval.tables.query import query_results, skipping_damaged
 
         layout = root_to_read(self.root)
         if self.query is None and sys.stdin.isatty():
@@ -142,7 +141,7 @@ class Duckdb:
     def run(self) -> int:
         """Write the file and print its contents."""
         from trm_eval.tables.export import write_duckdb
-        from trm_eval.tables.files import skipping_damaged
+        from trm_eval.tables.query import skipping_damaged
 
         path = Path(self.path).expanduser()
         with skipping_damaged(self.skip_damaged):

@@ -21,7 +21,6 @@ from trm_eval.tables.writer import adding, drop_replaced, named_before, replace_
 from trm_eval.traces import write_traces
 from trm_eval.votes import write_votes
 from trm_train.hosts.coordination import Hosts, explaining_lost_processes
-from trm_train.metrics.table import read_metrics
 from trm_train.runs.record import RunRecord, differences_of, read_record
 
 WAY_ON = "nothing half-written counts, the same commands evaluate it again"
@@ -110,7 +109,7 @@ def _write(layout: Layout, run: Folder, ours: Prepared, progress: Progress) -> E
         supervision_steps=ours.supervision_steps,
         with_latents=ours.request.latents,
     )
-    publish_run(layout, run, record)
+    publish_run(layout, record)
     row = evals_row(ours.request, ours.step, dataset, predictions, tally, len(ours.rows), record)
     row |= {
         "compile_seconds": ours.rollout.compile_seconds,
@@ -124,9 +123,7 @@ def _write(layout: Layout, run: Folder, ours: Prepared, progress: Progress) -> E
     return EvalResult(run=record.run, experiment=record.experiment, row=row)
 
 
-def publish_run(layout: Layout, run: Folder, record: RunRecord) -> None:
-    """Write the record and the training metrics of a run to the result tables."""
+def publish_run(layout: Layout, record: RunRecord) -> None:
+    """Write the record of a run to the result tables, which keep it if the run's folder is deleted."""
     (differs,) = differences_of([record])
     replace_table(layout, "runs", record.experiment, record.run, "run", [run_row(record, differs)])
-    metrics = read_metrics(run, partial=True)  # the views report missing metrics
-    replace_table(layout, "train_metrics", record.experiment, record.run, "train_metrics", metrics)

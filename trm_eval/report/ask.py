@@ -9,7 +9,6 @@ from typing import Any
 from trm_data.catalog.schema import quote_literal
 from trm_data.storage.root import Layout
 from trm_eval.report.blocks import Query
-from trm_eval.tables.files import Only
 from trm_eval.tables.query import query_results
 
 
@@ -33,7 +32,6 @@ def ask(
     values: Sequence[object],
     problems: list[str],
     *,
-    runs: Sequence[str] | None = None,
     evaluations: Sequence[str] | None = None,
 ) -> Asked:
     """Run a query; what could not be read is added to the problems, without repeats.
@@ -44,12 +42,10 @@ def ask(
         sql: One statement; each `?` is replaced by a value.
         values: Strings, numbers, and lists of them.
         problems: List of problems of the report, extended here.
-        runs: If given, the query reads metrics and evaluations of these runs only.
         evaluations: If given, the query reads predictions, votes or traces of these evaluations only.
     """
     query = Query(says, filled(sql, values))
-    only = Only(*(None if names is None else frozenset(names) for names in (runs, evaluations)))
-    found = query_results(layout, query.sql, only=only)
+    found = query_results(layout, query.sql, evaluations=evaluations)
     problems += [problem for problem in found.problems if problem not in problems]
     return Asked(query, [dict(zip(found.columns, row, strict=True)) for row in found.rows])
 

@@ -63,7 +63,7 @@ OVERS: dict[str, Over] = {"training step": "step", "training time": "seconds"}
 def curves_of(layout: Layout, runs: Sequence[str], problems: list[str]) -> Asked:
     """Return the curves of runs: a row for each window of training steps and each validation."""
     says = "training in windows of steps, and every validation"
-    return ask(layout, says, CURVES_SQL, [list(runs)], problems, runs=runs)
+    return ask(layout, says, CURVES_SQL, [list(runs)], problems)
 
 
 def draw_curves(

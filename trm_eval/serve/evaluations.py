@@ -81,7 +81,7 @@ class Figure:
 
 def evaluations_of(layout: Layout, runs: Sequence[str], problems: list[str]) -> Asked:
     """Return a row for each evaluation of runs, in their order, the default evaluation of each first."""
-    return ask(layout, "evaluations", EVALUATIONS_SQL, [list(runs)], problems, runs=runs)
+    return ask(layout, "evaluations", EVALUATIONS_SQL, [list(runs)], problems)
 
 
 def first_of_each(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -24,14 +24,12 @@ from trm_eval.errors import EvalError
 from trm_eval.report.ask import ask
 from trm_eval.report.blocks import Query
 from trm_eval.report.canvas import GRID, INK, PAPER
-from trm_eval.tables.files import tested_runs
 from trm_train.errors import TrainError
 
 NAMES_SQL = """\
-SELECT run
+SELECT run, run IN (SELECT run FROM all_evals) AS tested
 FROM runs
-ORDER BY state = 'running' DESC NULLS LAST, heartbeat DESC NULLS LAST, run"""
-"""Names of runs; reads no metrics and evaluations, which are most files of a root."""
+ORDER BY tested DESC, state = 'running' DESC NULLS LAST, heartbeat DESC NULLS LAST, run"""
 
 CURVES, EVALUATIONS, PUZZLES, SCALING = "curves", "evaluations", "puzzles", "scaling"
 FRESH_S = 4
@@ -94,15 +92,13 @@ def plain(text: str) -> str:
 
 def names_of_runs(layout: Layout, problems: list[str]) -> list[str]:
     """Return the names of all runs: tested runs first, then running ones, then the newest."""
-    tested = tested_runs(layout)
-    names = [row["run"] for row in ask(layout, "names of the runs", NAMES_SQL, [], problems).rows]
-    return sorted(names, key=lambda name: name not in tested)
+    return [row["run"] for row in ask(layout, "names of the runs", NAMES_SQL, [], problems).rows]
 
 
 def names_of_tested(layout: Layout, problems: list[str]) -> list[str]:
     """Return the names of the runs that have evaluations, in the same order."""
-    tested = tested_runs(layout)
-    return [name for name in names_of_runs(layout, problems) if name in tested]
+    rows = ask(layout, "names of the runs", NAMES_SQL, [], problems).rows
+    return [row["run"] for row in rows if row["tested"]]
 
 
 def choose_runs(page: str) -> list[str]:

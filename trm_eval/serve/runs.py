@@ -38,7 +38,7 @@ WITH listed AS (
     SELECT
         r.run,
         CASE
-            WHEN r.run NOT IN (SELECT run FROM runs_live) THEN 'results only'
+            WHEN r.run IN (SELECT run FROM stored.runs WHERE file LIKE 'results/%') THEN 'results only'
             WHEN r.state IS NULL THEN 'new'
             WHEN r.state = 'finished' THEN CASE WHEN r.step >= r.total_steps THEN 'done' ELSE 'stopped' END
             WHEN r.state = 'running' AND r.heartbeat < now() - INTERVAL {STALLED_S:.0f} SECONDS THEN 'stalled'

@@ -37,13 +37,13 @@ KEPT = (
 
 def scaling_of(layout: Layout, runs: Sequence[str], problems: list[str]) -> Asked:
     """Return the tests of runs after each number of steps and samples."""
-    return ask(layout, "accuracy by network calls", SCALING_SQL, [list(runs)], problems, runs=runs)
+    return ask(layout, "accuracy by network calls", SCALING_SQL, [list(runs)], problems)
 
 
 def retention_of(layout: Layout, runs: Sequence[str], problems: list[str]) -> Asked:
     """Return what further steps keep: a row for 1, 2, 4, ... steps of each test."""
     says = "right, ever right, and lost again"
-    return ask(layout, says, RETENTION_SQL, [list(runs)], problems, runs=runs)
+    return ask(layout, says, RETENTION_SQL, [list(runs)], problems)
 
 
 def draw_scaling(runs: Sequence[str], asked: Asked) -> bytes:

@@ -20,7 +20,7 @@ from trm_data.errors import needs_extra
 from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError
 from trm_eval.report.canvas import COLOURS
-from trm_eval.tables.recent import keep_for
+from trm_eval.tables.index import keep_for
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -8,7 +8,6 @@ not stored.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 
 import duckdb
@@ -17,6 +16,7 @@ from trm_data.catalog.schema import View, quote_identifier, quote_literal
 from trm_data.storage.atomic import sync_file, temporary_path
 from trm_data.storage.root import Layout
 from trm_eval.errors import ResultError
+from trm_eval.tables.index import views_sql
 from trm_eval.tables.query import open_results
 from trm_eval.tables.views import list_views
 
@@ -65,12 +65,10 @@ def write_duckdb(layout: Layout, path: Path, *, force: bool = False) -> Exported
     """
     _check_free(path, force=force)
     views = list_views()
-    # Pass a query that names everything, comments too, so that all files are read.
-    everything = " ".join([*views, "comment"])
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = temporary_path(path)
     try:
-        with open_results(layout, everything) as (connection, problems):
+        with open_results(layout) as (connection, problems):
             target = quote_literal(str(temporary))
             connection.execute("SET preserve_insertion_order = false")
             connection.execute(f"ATTACH {target} AS out (STORAGE_VERSION {quote_literal(STORAGE_VERSION)})")
@@ -100,20 +98,18 @@ def _fill(connection: duckdb.DuckDBPyConnection, views: dict[str, View]) -> dict
     rows: dict[str, int] = {}
     for name in views:
         if name not in OVER_ROWS:
-            connection.execute(f"CREATE TABLE out.{name} AS SELECT * FROM memory.main.{name}")
+            connection.execute(f"CREATE TABLE out.{name} AS SELECT * FROM results.main.{name}")
             found = connection.execute(f"SELECT count(*) FROM out.{name}").fetchone()
             rows[name] = found[0] if found else 0
     connection.execute("USE out")
-    for statement in connection.extract_statements(
-        files("catalogs").joinpath("results.sql").read_text("utf-8")
-    ):
+    for statement in connection.extract_statements(views_sql()):
         # In the file, the catalog's tables are in the same schema as the others.
         if any(f"CREATE VIEW {name} AS" in statement.query for name in OVER_ROWS):
             connection.execute(statement.query.replace("catalog.", ""))
         elif "CREATE MACRO" in statement.query:
             connection.execute(statement.query)
     _comment(connection, views)
-    connection.execute("USE memory")
+    connection.execute("USE results")
     return rows
 
 

@@ -9,7 +9,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -23,14 +23,16 @@ from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
-from trm_eval.tables.recent import recent
-from trm_eval.tables.schema import CLAIMS, PUZZLE_TOKENS, RUN_STATUS, RUNS
+from trm_eval.tables.schema import CLAIMS, EXPERIMENTS, PUZZLE_TOKENS, STORED
 from trm_eval.tables.writer import token_lists
-from trm_train.config.run import RunConfig, config_to_json
+from trm_train.config.run import RunConfig, config_to_json, identity_hash
 from trm_train.errors import ForeignRunError
-from trm_train.metrics.table import FOLDER, missing_steps, part_names
-from trm_train.runs.record import RunRecord, describe_differences, differences_of, read_records
-from trm_train.runs.status import is_dead, read_status, written_steps
+from trm_train.experiments.registry import Experiment, load_experiments
+from trm_train.experiments.setting import Setting
+from trm_train.experiments.sources import without_files
+from trm_train.experiments.sweep import Sweep, sweep_experiments
+from trm_train.runs.record import CONFIG_FILE, RunRecord, describe_differences, differences_of, read_records
+from trm_train.runs.status import is_dead, read_status
 
 
 def run_row(record: RunRecord, differs: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -61,23 +63,17 @@ def _config_text(config: RunConfig) -> str:
     return json.dumps(config_to_json(config), sort_keys=True)
 
 
-@recent
-def live_runs(layout: Layout) -> tuple[pa.Table, list[tuple[Folder, RunRecord]], list[str]]:
-    """Return a table of all runs under a root, their folders and records, and a line for each unreadable record.
+def run_rows(layout: Layout, folders: Sequence[Folder]) -> tuple[pa.Table, list[str | None]]:
+    """Return the rows of `runs` of run folders, and for each folder why it has no row.
 
-    The line is a `Note` if the record is intact but of a version or architecture that this checkout does not have.
+    The reason is a `Note` if the record is intact but of a version or architecture that this checkout does not have.
     """
-    found = read_records(layout)
+    found = read_records(layout, folders)
     runs = [(folder, record) for folder, record in found if isinstance(record, RunRecord)]
-    problems = [
-        Note(record) if isinstance(record, ForeignRunError) else str(record)
-        for _, record in found
-        if not isinstance(record, RunRecord)
-    ]
     statuses = layout.store.each(read_status, [folder for folder, _ in runs])
     rows: list[dict[str, Any]] = []
     differ = differences_of([record for _, record in runs])
-    for (_, record), status, differs in zip(runs, statuses, differ, strict=True):
+    for (folder, record), status, differs in zip(runs, statuses, differ, strict=True):
         row = {"experiment": record.experiment, "run": record.run, **run_row(record, differs)}
         if status is not None:
             row |= {
@@ -90,36 +86,53 @@ def live_runs(layout: Layout) -> tuple[pa.Table, list[tuple[Folder, RunRecord]],
                 "loss": status.loss,
                 "best_validation": status.exact_accuracy,
                 "best_optimal_share": status.optimal_share,
+                "host": status.host,
+                "process": status.process,
             }
-        rows.append(row)
-    return pa.Table.from_pylist(rows, schema=no_runs().schema), runs, problems
+        rows.append({**row, "file": f"{folder.path}/{CONFIG_FILE}"})
+    problems = [
+        None
+        if isinstance(record, RunRecord)
+        else Note(record)
+        if isinstance(record, ForeignRunError)
+        else str(record)
+        for _, record in found
+    ]
+    return pa.Table.from_pylist(rows, schema=STORED["runs"].append(pa.field("file", pa.string()))), problems
 
 
-def no_runs() -> pa.Table:
-    """Return the table of `live_runs` without rows."""
-    names = pa.schema([("experiment", pa.string()), ("run", pa.string())])
-    return pa.unify_schemas([RUNS, RUN_STATUS, names]).empty_table()
+def experiment_table(sweeps: Iterable[Sweep] = ()) -> pa.Table:
+    """Return all experiments and the points of sweeps, a row for each scale and data."""
+    rows = [
+        _experiment_row(item, setting, config)
+        for item in {**load_experiments(), **sweep_experiments(sweeps)}.values()
+        for setting in item.settings
+        for config in [item.make(setting), without_files(item.make(setting))]
+        if config is not None
+    ]
+    return pa.Table.from_pylist(rows, schema=EXPERIMENTS)
 
 
-def live_parts(
-    layout: Layout, runs: list[tuple[Folder, RunRecord]]
-) -> tuple[list[tuple[str, str, str]], list[str]]:
-    """Return path (in the runs folder), experiment and run of every metrics file, and a line for each gap in a run."""
-    top = f"{layout.runs.path}/"
-    parts: list[tuple[str, str, str]] = []
-    problems: list[str] = []
-    folders = [folder for folder, _ in runs]
-    # Read the status first: a later status may refer to files that are not listed.
-    written = layout.store.each(written_steps, folders)
-    names_of_runs = layout.store.each(part_names, folders)
-    for (folder, record), last, names in zip(runs, written, names_of_runs, strict=True):
-        if steps := missing_steps(names, last):
-            problems.append(
-                f"{record.run}: the metrics of steps {steps} are missing: a part in {folder.where(FOLDER)} is gone"
-            )
-        at = f"{folder.path.removeprefix(top)}/{FOLDER}"
-        parts += [(f"{at}/{name}", record.experiment, record.run) for name in names]
-    return parts, problems
+def _experiment_row(item: Experiment, setting: Setting, config: RunConfig) -> dict[str, Any]:
+    alias_of, quantity = item.alias_of(setting), item.quantity
+    return {
+        "experiment": item.name,
+        "experiment_group": item.group,
+        "scale": setting.scale,
+        "data": setting.data,
+        "alias_of": alias_of,
+        "runs_of": alias_of or item.runs_of or item.name,
+        "identity": identity_hash(config),
+        "dataset": config.data.label,
+        "total_steps": config.total_steps,
+        "varies": item.own(config),
+        "quantity": None if quantity is None else quantity.name,
+        "value": None if quantity is None else quantity.of(config),
+        "unit": None if quantity is None else quantity.unit,
+        "series": item.series or None,
+        "supervision_steps": getattr(config.model, "halt_max_steps", None),
+        "question": item.summary,
+    }
 
 
 MOST_BYTES = 1_000_000_000

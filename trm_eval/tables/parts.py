@@ -1,170 +1,128 @@
-"""Large tables that DuckDB reads from listed files; it may open no others.
+"""Large tables, which stay in their files: predictions, votes and traces of the evaluations that name them.
 
-DuckDB knows the row counts of its own files, so it joins the small side to the large one. For an Arrow dataset it knows
-no counts, and kept a study's predictions in memory to look up a few evaluations.
+A query that reads one gets a view over the verified files, and may open no others. Rows of a killed writer, which no
+evaluation names, are not in it.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Collection, Sequence
 
 import duckdb
 import pyarrow as pa
-import pyarrow.dataset as pads
-from pyarrow.fs import LocalFileSystem
 
 from trm_data.catalog.schema import quote_identifier, quote_literal
-from trm_data.storage.digests import digest_of
-
-MOST_UNUSED = 10_000
-"""Maximum number of cached rows of deleted files in `read_small`."""
-PATTERN = frozenset("*?[")
-"""Glob characters, with which DuckDB reads a path as a pattern."""
+from trm_data.storage.digests import checked_files
+from trm_data.storage.root import Layout
+from trm_eval.tables.schema import NAMED_BY_EVALS, OPENED
+from trm_eval.tables.writer import part_names_of
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Verified Parquet files of a table.
+def glob_of(path: str) -> str:
+    """Return the pattern of one path for DuckDB, which reads `*`, `?` and `[` in paths as wildcards."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in path)
 
-    Attributes:
-        schema: Columns of the table; extra columns of newer files are hidden, missing columns of older files are NULL.
-        files: Path, experiment and run of each file.
-        owners: Evaluation by path, for files that contain only that evaluation; the files of one evaluation were
-            written together, with the same columns.
+
+def read_files(paths: Collection[str]) -> str:
+    """Return the table function that reads Parquet files of any version, and adds the column `source_path`."""
+    listed = ", ".join(quote_literal(glob_of(path)) for path in paths)
+    return (
+        f"read_parquet([{listed}], union_by_name = true, hive_partitioning = false, filename = 'source_path')"
+    )
+
+
+def open_parts(
+    connection: duckdb.DuckDBPyConnection,
+    layout: Layout,
+    table: str,
+    evaluations: Collection[str] | None,
+    *,
+    again: bool,
+    damaged: list[str] | None,
+) -> tuple[list[str], list[str]]:
+    """Create the view `<table>_opened` over the files that the evaluations of an index name.
+
+    Args:
+        connection: Connection whose current database is the index.
+        layout: The root.
+        table: Name of the table.
+        evaluations: Evaluations whose files are needed; None for all.
+        again: Also verify files that passed before.
+        damaged: Receives a line for each damaged file. Without it damage is an error.
+
+    Returns:
+        The paths and patterns that the view reads, and a line for each missing file.
     """
+    column, digests = NAMED_BY_EVALS[table]
+    rows = connection.execute(
+        f"SELECT experiment, run, evaluation, {column}, {digests} FROM all_evals "
+        f"WHERE {column} IS NOT NULL AND (? IS NULL OR list_contains(?, evaluation))",
+        [evaluations if evaluations is None else list(evaluations)] * 2,
+    ).fetchall()
+    folder = layout.results.within(table)
+    owners: dict[str, list[tuple[str, str]]] = {}
+    plain: set[str] = set()
+    for experiment, run, evaluation, parts, digests_of in rows:
+        for part, name in zip(parts, part_names_of(parts, digests_of), strict=True):
+            file = f"experiment={experiment}/run={run}/{name}"
+            owners.setdefault(file, []).append((evaluation, part))
+            if digests_of is None or not name.startswith(f"{evaluation}-"):
+                plain.add(file)
+    lines: list[str] = [] if damaged is None else damaged
+    paths = checked_files(folder, list(owners), again=again, damaged=damaged)
+    known = {line.partition(": ")[0] for line in lines}
+    missing = [
+        f"{folder.where(file)}: is missing, and an evaluation names it; evaluate again"
+        for file, path in zip(owners, paths, strict=True)
+        if path is None and folder.where(file) not in known
+    ]
+    found = {file: str(path) for file, path in zip(owners, paths, strict=True) if path is not None}
+    shared = {file for file in found if file in plain or len(owners[file]) > 1}
+    _create_view(
+        connection,
+        table,
+        [path for file, path in found.items() if file not in shared],
+        [found[file] for file in shared],
+        [pair for file in shared for pair in owners[file]],
+    )
+    return sorted({*found.values(), *map(glob_of, found.values())}), missing
 
-    schema: pa.Schema
-    files: Sequence[tuple[str, str, str]]
-    owners: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def register(self, connection: duckdb.DuckDBPyConnection, table: str) -> None:
-        """Register the views <table>_whole, of files with an owner, and <table>_files, of the others."""
-        whole = [file for file in self.files if file[0] in self.owners]
-        self._register(connection, f"{table}_whole", whole)
-        self._register(
-            connection, f"{table}_files", [file for file in self.files if file[0] not in self.owners]
+def _create_view(
+    connection: duckdb.DuckDBPyConnection,
+    table: str,
+    whole: Sequence[str],
+    shared: Sequence[str],
+    named: Sequence[tuple[str, str]],
+) -> None:
+    """Create the view of a table over files.
+
+    Args:
+        connection: The connection.
+        table: The table. Further columns of newer files are hidden, missing columns of older files are NULL.
+        whole: Files of which every row counts.
+        shared: Files of several evaluations, or of format 1, of which only the named rows count.
+        named: Evaluation and part of the rows that count in shared files.
+    """
+    schema = OPENED[table]
+    connection.register("columns", schema.empty_table())
+    connection.execute(f"CREATE TEMP TABLE {table}_columns AS FROM columns")
+    connection.unregister("columns")
+    selects = [f"FROM {table}_columns"]
+    if whole:
+        selects.append(f"FROM {read_files(whole)}")
+    if shared:
+        pairs = pa.table(
+            [pa.array(list(column), pa.string()) for column in zip(*named, strict=True)], ["e", "p"]
         )
-
-    def _register(
-        self, connection: duckdb.DuckDBPyConnection, name: str, files: Sequence[tuple[str, str, str]]
-    ) -> None:
-        connection.register(f"{name}_columns", self.schema.empty_table())
-        alike: dict[tuple[str, str, str | None], list[str]] = {}
-        for path, experiment, run in files:
-            alike.setdefault((experiment, run, self.owners.get(path)), []).append(path)
-        selects = [f"SELECT * FROM {quote_identifier(f'{name}_columns')}"]
-        for number, ((experiment, run, owner), paths) in enumerate(alike.items()):
-            if any(PATTERN.intersection(path) for path in paths):
-                source = quote_identifier(f"{name}_{number}")
-                connection.register(source.strip('"'), self._dataset(paths))
-            else:
-                listed = ", ".join(map(quote_literal, paths))
-                source = f"read_parquet([{listed}], union_by_name = {not owner}, hive_partitioning = false)"
-            known = f" REPLACE ({quote_literal(owner)} AS evaluation)" if owner else ""
-            selects.append(
-                f"SELECT *{known}, {quote_literal(experiment)} AS experiment, {quote_literal(run)} AS run "
-                f"FROM {source}"
-            )
-        columns = ", ".join(map(quote_identifier, self.schema.names))
-        united = " UNION ALL BY NAME ".join(selects)
-        connection.execute(
-            f"CREATE OR REPLACE VIEW {quote_identifier(name)} AS SELECT {columns} FROM ({united})"
+        connection.register("pairs", pairs)
+        connection.execute(f"CREATE TEMP TABLE {table}_named AS FROM pairs")
+        connection.unregister("pairs")
+        selects.append(
+            f"SELECT f.* FROM {read_files(shared)} AS f "
+            f"SEMI JOIN {table}_named AS n ON f.evaluation = n.e AND f.part = n.p"
         )
-
-    def _dataset(self, paths: Sequence[str]) -> pads.Dataset:
-        """Open files whose paths DuckDB would read as globs."""
-        partition = [self.schema.get_field_index(name) for name in ("experiment", "run")]
-        kept = [field for index, field in enumerate(self.schema) if index not in partition]
-        return pads.FileSystemDataset.from_paths(
-            list(paths), schema=pa.schema(kept), format=pads.ParquetFileFormat(), filesystem=LocalFileSystem()
-        )
-
-
-@dataclass
-class _Kept:
-    """Cache of rows from files whose names contain their digest, so that they never change."""
-
-    table: pa.Table
-    rows: dict[str, range] = field(default_factory=dict[str, range])
-    """Row range of each file, by path."""
-
-
-_KEPT: dict[str, _Kept] = {}
-_LOCK = threading.Lock()
-
-
-def read_small(parts: Parts) -> pa.Table:
-    """Return all rows of small files, in order; a file with a digest in its name is read once per process."""
-    with _LOCK:
-        key = parts.schema.to_string()
-        kept = _KEPT.setdefault(key, _Kept(parts.schema.empty_table()))
-        new = [file for file in parts.files if file[0] not in kept.rows]
-        if new:
-            begin = kept.table.num_rows
-            rows, counts = _read_rows(parts, new)
-            for (path, _, _), count in zip(new, counts, strict=True):
-                kept.rows[path] = range(begin, begin + count)
-                begin += count
-            kept.table = pa.concat_tables([kept.table, rows]).combine_chunks()
-        chosen = [row for path, _, _ in parts.files for row in kept.rows[path]]
-        whole = len(chosen) == kept.table.num_rows and chosen == list(range(len(chosen)))
-        found = kept.table if whole else kept.table.take(pa.array(chosen, pa.int64()))
-        if kept.table.num_rows > 2 * len(chosen) + MOST_UNUSED:
-            del _KEPT[key]
-        for path, _, _ in new:
-            if digest_of(Path(path).name) is None:
-                del kept.rows[path]
-        return found
-
-
-def _read_rows(parts: Parts, files: Sequence[tuple[str, str, str]]) -> tuple[pa.Table, list[int]]:
-    """Return the rows of files with the columns of the table, and the number of rows of each file."""
-    paths = [path for path, _, _ in files]
-    if any(PATTERN.intersection(path) for path in paths):
-        read = [pads.dataset(path, format="parquet").to_table() for path in paths]
-        together, counts = pa.concat_tables(read, promote_options="default"), [rows.num_rows for rows in read]
-    else:
-        together, counts = _read_together(paths)
-    constants = {
-        "experiment": [
-            experiment for (_, experiment, _), count in zip(files, counts, strict=True) for _ in range(count)
-        ],
-        "run": [run for (_, _, run), count in zip(files, counts, strict=True) for _ in range(count)],
-    }
-
-    def column(wanted: pa.Field) -> pa.Array | pa.ChunkedArray:
-        if wanted.name in constants:
-            return pa.array(constants[wanted.name], wanted.type)
-        if wanted.name in together.column_names:
-            return together[wanted.name].cast(wanted.type)
-        return pa.nulls(together.num_rows, wanted.type)
-
-    return pa.table([column(wanted) for wanted in parts.schema], schema=parts.schema), counts
-
-
-def _read_together(paths: Sequence[str]) -> tuple[pa.Table, list[int]]:
-    """Read files with one query; return their rows in the order of the paths, and the number of rows of each."""
-    try:
-        with duckdb.connect() as connection:
-            connection.execute("SET TimeZone = 'UTC'")
-            found = connection.sql(
-                "SELECT * FROM read_parquet(?, union_by_name = true, filename = true, hive_partitioning = false)",
-                params=[list(paths)],
-            ).to_arrow_table()
-    except duckdb.IOException as error:
-        raise FileNotFoundError(str(error)) from error
-    rows: dict[str, list[int]] = {path: [] for path in paths}
-    for row, name in enumerate(found["filename"].to_pylist()):
-        rows[name].append(row)
-    order = [row for path in paths for row in rows[path]]
-    return found.take(pa.array(order, pa.int64())), [len(rows[path]) for path in paths]
-
-
-def allow(connection: duckdb.DuckDBPyConnection, tables: Sequence[Parts]) -> None:
-    """Allow a connection to read these files even when it is locked, and no others."""
-    paths = [quote_literal(path) for parts in tables for path, _, _ in parts.files]
-    if paths:
-        connection.execute(f"SET allowed_paths = [{', '.join(paths)}]")
+    columns = ", ".join(map(quote_identifier, schema.names))
+    connection.execute(
+        f"CREATE TEMP VIEW {table}_opened AS SELECT {columns} FROM ({' UNION ALL BY NAME '.join(selects)})"
+    )

@@ -1,50 +1,33 @@
 """Runs SQL over the result tables and the dataset catalog, read-only.
 
-The tables are registered as Arrow datasets, so only the columns and rows that a query needs are read from the files.
-After that the connection has no access to files or the network, and its settings are locked.
+The index of results has the views and all small tables (`index`). DuckDB's plan of a query tells which other tables it
+reads; only those are opened. After that the connection has no access to other files or the network, and its settings
+are locked.
 """
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Collection, Generator, Sequence
+from contextlib import closing, contextmanager
+from contextvars import ContextVar
 from dataclasses import replace
-from functools import cache
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 import duckdb
-import pyarrow as pa
 
-from trm_data.catalog.query import QueryResult, attached_catalog, frame_locked, run_locked
+from trm_data.catalog.query import QueryResult, attach_catalog, frame_locked, lock, run_locked, tables_read
 from trm_data.catalog.schema import TABLES as CATALOG_TABLES
-from trm_data.catalog.schema import quote_identifier, quote_literal, schema_sql
-from trm_data.errors import Note, QueryError
+from trm_data.catalog.schema import quote_literal
+from trm_data.errors import CorruptFileError, Note, QueryError
 from trm_data.storage.root import Layout, Root, root_to_read
-from trm_eval.tables.files import Only, open_tables, skipping_damaged
-from trm_eval.tables.live import claims_table, live_runs, no_runs
+from trm_eval.tables.index import attach_empty, attach_empty_catalog, forget, problems_of, results_index
+from trm_eval.tables.live import claims_table, experiment_table, token_table
 from trm_eval.tables.named import load_query, query_text
-from trm_eval.tables.parts import Parts, allow
-from trm_eval.tables.recent import forget
-from trm_eval.tables.schema import (
-    CLAIMS,
-    COMMENTS_OF_ONE_VIEW,
-    EXPERIMENTS,
-    NAMED_BY_EVALS,
-    PUZZLE_TOKENS,
-    RUN_STATUS,
-    TABLES,
-    VIEW_COMMENTS,
-    comments,
-    comments_of,
-)
-from trm_train.config.run import RunConfig, identity_hash
-from trm_train.experiments.registry import Experiment, load_experiments
-from trm_train.experiments.setting import Setting
-from trm_train.experiments.sources import without_files
-from trm_train.experiments.sweep import Sweep, read_sweeps, sweep_experiments
+from trm_eval.tables.parts import open_parts
+from trm_eval.tables.schema import NAMED_BY_EVALS, OPENED, STORED
+from trm_train.experiments.sweep import read_sweeps
 
 if TYPE_CHECKING:
     import polars
@@ -52,34 +35,10 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 
+_SKIPS: ContextVar[bool] = ContextVar("damaged files are left out", default=False)
+
 ATTEMPTS = 3
 """Attempts to run a query while files of results are being replaced."""
-
-SMALL = ("runs", "evals")
-"""Tables also opened for queries that may show everything; the other tables are opened only if a query may refer to
-them."""
-
-VIEW = re.compile(r"^CREATE (?:VIEW|MACRO) (\w+)[^;]*? AS\s(.*?);$", re.MULTILINE | re.DOTALL)
-COMMENT = re.compile(r"--.*")
-COLUMN_OF_PAIR = re.compile(r"_[ab]$")
-
-COMMENTED = (
-    "claims",
-    "puzzle_tokens",
-    "traces",
-    "votes",
-    "puzzles",
-    "evals",
-    "predictions",
-    "experiments",
-    "runs",
-    "train_metrics",
-)
-"""Tables from which views copy column comments. If several read tables have a column, the last one here applies."""
-
-SHOW_COMMENTS = ("duckdb_", "comment", "information_schema", "pg_", "show", "sqlite_")
-"""Words of queries that may show comments or list views. Other queries skip the comments, which take most of the
-time."""
 
 WHICH_EVALUATION = (
     "run",
@@ -94,6 +53,19 @@ WHICH_EVALUATION = (
 )
 """Columns of the named queries that identify the evaluation."""
 
+EVERYTHING = frozenset((*STORED, *OPENED, *CATALOG_TABLES))
+"""All tables that views read."""
+
+
+@contextmanager
+def skipping_damaged(skip: bool = True) -> Generator[None, None, None]:
+    """Context in which queries leave out damaged files, as they do missing ones, and report both."""
+    token = _SKIPS.set(skip)
+    try:
+        yield
+    finally:
+        _SKIPS.reset(token)
+
 
 def query_results(
     layout: Layout,
@@ -103,7 +75,7 @@ def query_results(
     verify: bool = False,
     as_table: bool = False,
     most_rows: int | None = None,
-    only: Only = Only(),  # noqa: B008
+    evaluations: Collection[str] | None = None,
 ) -> QueryResult:
     """Run a query over results and catalog.
 
@@ -114,7 +86,7 @@ def query_results(
         verify: Verify every file that is read, even if it was verified before.
         as_table: Return an Arrow table instead of rows.
         most_rows: Maximum number of rows in an Arrow table; further rows are not fetched.
-        only: Scope of the query, if known; files outside the scope are not opened.
+        evaluations: Evaluations whose predictions, votes and traces are needed; files of others are not opened.
 
     Raises:
         QueryError: The SQL cannot be run, or the named query does not exist.
@@ -125,7 +97,7 @@ def query_results(
         return run_locked(connection, text, parameters, as_table=as_table, most_rows=most_rows)
 
     text = query_text(sql)
-    found, problems = _read(layout, text, read, again=verify, only=only)
+    found, problems = _read(layout, text, parameters, read, again=verify, evaluations=evaluations)
     return replace(found, problems=tuple(problems))
 
 
@@ -147,7 +119,7 @@ def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> 
         raise QueryError(f"a query is text, or the name of one as '@name'; got {type(query).__name__}")
     text, layout = query_text(query), root_to_read(root)
     with skipping_damaged(skip_damaged):
-        found, problems = _read(layout, text, lambda connection: frame_locked(connection, text))
+        found, problems = _read(layout, text, (), lambda connection: frame_locked(connection, text))
     damaged = [problem for problem in problems if not isinstance(problem, Note)]
     if damaged and not skip_damaged:
         raise QueryError("; ".join(damaged) + " (skip_damaged=True skips them)")
@@ -159,31 +131,32 @@ def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> 
 
 def _read(
     layout: Layout,
-    sql: str,
+    text: str,
+    parameters: Sequence[object],
     read: Callable[[duckdb.DuckDBPyConnection], Found],
     *,
     again: bool = False,
-    only: Only = Only(),  # noqa: B008
+    evaluations: Collection[str] | None = None,
 ) -> tuple[Found, list[str]]:
-    """Read from the results, and open them again if files were replaced meanwhile; also return what was left out.
-
-    A query that fails is run again with all views, so that the error message can suggest their names.
-    """
-    everything, left = False, ATTEMPTS
+    """Read from the results, and open them again if files were replaced meanwhile; also return what was left out."""
+    left = ATTEMPTS
     while True:
         left -= 1
+        index = results_index(layout, rebuild=again)
+        tables = _tables_read(index, text, parameters)
         try:
-            with open_results(layout, sql, again=again, everything=everything, only=only) as (
+            with _open_index(index, layout, tables, again=again, evaluations=evaluations) as (
                 connection,
                 problems,
             ):
                 return read(connection), problems
-        except QueryError as error:
-            gone = isinstance(error.__cause__, duckdb.IOException)
-            refused = error.__cause__ is None
-            if not left or refused or (everything and not gone):
+        except (QueryError, duckdb.IOException) as error:
+            if not isinstance(
+                error if isinstance(error, duckdb.Error) else error.__cause__, duckdb.IOException
+            ):
                 raise
-            everything = everything or not gone
+            if not left:
+                raise QueryError(f"{layout.results.where('')}: a file cannot be read: {error}") from error
             forget(layout)
 
 
@@ -195,199 +168,81 @@ def query_evaluation(layout: Layout, name: str, evaluation: str) -> QueryResult:
     return QueryResult([found.columns[i] for i in kept], [tuple(row[i] for i in kept) for row in found.rows])
 
 
-@contextmanager
-def open_results(
-    layout: Layout,
-    sql: str,
-    *,
-    again: bool = False,
-    everything: bool = False,
-    only: Only = Only(),  # noqa: B008
-) -> Generator[tuple[duckdb.DuckDBPyConnection, list[str]], None, None]:
-    """Open an in-memory connection with the views over runs, results and catalog; also yield what was left out.
-
-    Views that the query cannot refer to are not created unless `everything` is set, because creating all takes longer
-    than most queries. Tables that it cannot refer to are empty, so that their files need not be fetched from a bucket.
-    """
-    left = ATTEMPTS
-    while True:
-        left -= 1
-        with closing(duckdb.connect()) as connection, ExitStack() as stack:
-            try:
-                problems = _make_views(
-                    connection, stack, layout, sql, again=again, everything=everything, only=only
-                )
-            except duckdb.IOException as error:  # a file was replaced since it was listed
-                if left:
-                    forget(layout)
-                    continue
-                raise QueryError(
-                    f"{layout.results.where('')}: a file is gone while it is opened: {error}"
-                ) from error
-            yield connection, problems
-            return
+def _tables_read(index: Path, text: str, parameters: Sequence[object]) -> set[str]:
+    """Return the tables that a query reads, by DuckDB's plan of it over empty tables."""
+    with closing(_connect(index)) as connection:
+        attach_empty(connection)
+        attach_empty_catalog(connection)
+        connection.execute("PRAGMA disable_optimizer")
+        lock(connection)
+        return {name.removesuffix("_opened") for name in tables_read(connection, text, parameters)}
 
 
-def _make_views(
-    connection: duckdb.DuckDBPyConnection,
-    stack: ExitStack,
-    layout: Layout,
-    sql: str,
-    *,
-    again: bool,
-    everything: bool,
-    only: Only,
-) -> list[str]:
-    """Create the views of `open_results`; the catalog stays attached until the stack is closed."""
-    text = files("catalogs").joinpath("results.sql").read_text("utf-8")
-    named = _named_by(sql, text)
-    shows = everything or any(word in sql.lower() for word in SHOW_COMMENTS)
-    wanted = {table for table in TABLES if f"{table}_files" in named or (shows and table in SMALL)}
-    if not wanted.isdisjoint(NAMED_BY_EVALS) or "tokens_live" in named:
-        wanted.add("evals")  # its rows say which files count
+def _connect(index: Path) -> duckdb.DuckDBPyConnection:
+    """Return an in-memory connection whose current database is the index, read-only."""
+    connection = duckdb.connect()
     connection.execute("SET TimeZone = 'UTC'")
     connection.execute("SET enable_progress_bar = false")  # it would mix with printed output
-    problems: list[str] = []
-    if shows or "catalog" in named or not _words(sql).isdisjoint(CATALOG_TABLES):
-        problems += stack.enter_context(_catalog(connection, layout))
-    # A query about known evaluations needs no runs; other queries also report which runs cannot be read.
-    needs_runs = only.evaluations is None or not named.isdisjoint({"runs", "train_metrics_live"})
-    runs, folders, unread = live_runs(layout) if needs_runs else (no_runs(), [], [])
-    problems += unread
-    connection.register("runs_live", runs)
-    experiments = EXPERIMENTS.empty_table()
-    if "experiments_live" in named:
-        sweeps, unread = read_sweeps(layout)
-        experiments = experiment_table(sweeps)
-        problems += unread
-    connection.register("experiments_live", experiments)
-    connection.register("claims_live", claims_table() if "claims_live" in named else CLAIMS.empty_table())
-    opened, missing = open_tables(layout, wanted, folders, again=again, only=only)
-    for table, found in opened.items():
-        if isinstance(found, Parts):
-            found.register(connection, table)
-        else:
-            connection.register(table, found)
-    allow(connection, [found for found in opened.values() if isinstance(found, Parts)])
-    tokens, unread = _tokens(layout, opened["evals_files"]) if "tokens_live" in named else (None, [])
-    connection.register("tokens_live", PUZZLE_TOKENS.empty_table() if tokens is None else tokens)
-    for statement in VIEW.finditer(COMMENT.sub("", text)):
-        if shows or statement[1] in named:
-            connection.execute(statement[0])
-    if shows:
-        _comment(connection, text)
-    return problems + missing + unread
-
-
-def _tokens(layout: Layout, evals: object) -> tuple[pa.Table, list[str]]:
-    from trm_eval.tables.live import token_table  # which brings the loader
-
-    assert isinstance(evals, pa.Table)
-    return token_table(layout, evals)
-
-
-def _named_by(sql: str, views: str) -> set[str]:
-    """Return the words of a query and, recursively, of the views that it names: every table that it may refer to."""
-    bodies = _words_of_views(views)
-    named, new = set[str](), _words(sql)
-    while new:
-        named |= new
-        new = set[str]().union(*(bodies.get(name, ()) for name in new)) - named
-    return named
-
-
-@cache
-def _words_of_views(views: str) -> dict[str, set[str]]:
-    """Return the words in the body of each view."""
-    return {name: _words(body) for name, body in VIEW.findall(COMMENT.sub("", views))}
-
-
-def _words(sql: str) -> set[str]:
-    return set(re.findall(r"\w+", sql.lower()))
-
-
-def _comment(connection: duckdb.DuckDBPyConnection, views: str) -> None:
-    """Add a comment to every column of every view: from the schemas, or from the catalog's tables."""
-    known = connection.execute(
-        "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE database_name = 'catalog'"
-    ).fetchall()
-    texts = {(table, column): text for table, column, text in known if text}
-    texts |= {(table, column): text for table in TABLES for column, text in comments(table).items()}
-    for of, schema in (
-        ("experiments", EXPERIMENTS),
-        ("runs", RUN_STATUS),
-        ("puzzle_tokens", PUZZLE_TOKENS),
-        ("claims", CLAIMS),
-    ):
-        texts |= {(of, column): text for column, text in comments_of(schema).items()}
-    columns = connection.execute(
-        "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'memory' AND NOT internal"
-    ).fetchall()
-    reads = {table: _named_by(table, views) for table in {table for table, _ in columns}}
-    for table, column in columns:
-        alone = COLUMN_OF_PAIR.sub("", column)
-        taken_over = (texts.get((of, alone)) for of in reversed(COMMENTED) if of in reads[table])
-        text = (
-            COMMENTS_OF_ONE_VIEW.get((table, column))
-            or texts.get((table.removeprefix("all_"), column))
-            or VIEW_COMMENTS.get(alone)
-            or next(filter(None, taken_over), None)
-        )
-        if text:
-            target = f"{quote_identifier(table)}.{quote_identifier(column)}"
-            connection.execute(f"COMMENT ON COLUMN {target} IS {quote_literal(text)}")
+    connection.execute("SET parquet_metadata_cache = true")  # a query is planned several times
+    connection.execute(f"ATTACH {quote_literal(str(index))} AS results (READ_ONLY)")
+    connection.execute("USE results")
+    return connection
 
 
 @contextmanager
-def _catalog(connection: duckdb.DuckDBPyConnection, layout: Layout) -> Generator[list[str], None, None]:
-    """Attach the dataset catalog as `catalog`, and create views of its tables; empty without datasets.
+def open_results(layout: Layout) -> Generator[tuple[duckdb.DuckDBPyConnection, list[str]], None, None]:
+    """Open a connection with all views over runs, results and catalog; also yield what was left out.
 
-    Yields:
-        A line for each dataset that is left out.
+    Raises:
+        CorruptFileError: A file is damaged, outside of `skipping_damaged`.
     """
-    with ExitStack() as stack:
+    with _open_index(results_index(layout), layout, EVERYTHING) as opened:
+        yield opened
+
+
+@contextmanager
+def _open_index(
+    index: Path,
+    layout: Layout,
+    tables: Collection[str],
+    *,
+    again: bool = False,
+    evaluations: Collection[str] | None = None,
+) -> Generator[tuple[duckdb.DuckDBPyConnection, list[str]], None, None]:
+    """Open the index, and of the other tables only these, so that no other files are fetched from a bucket."""
+    with closing(_connect(index)) as connection:
         problems: list[str] = []
-        if layout.dataset_names():
-            problems = stack.enter_context(attached_catalog(connection, layout))
+        if set(tables).isdisjoint(CATALOG_TABLES) or not layout.dataset_names():
+            attach_empty_catalog(connection)
         else:
-            connection.execute("ATTACH ':memory:' AS catalog")
-            connection.execute("USE catalog")
-            connection.execute(schema_sql())
-            connection.execute("USE memory")
-        for table in CATALOG_TABLES:
-            connection.execute(f"CREATE VIEW {table} AS SELECT * FROM catalog.{table}")
-        yield problems
-
-
-def experiment_table(sweeps: Iterable[Sweep] = ()) -> pa.Table:
-    """Return all experiments and the points of sweeps, a row for each scale and data."""
-    rows = [
-        _row(item, setting, config)
-        for item in {**load_experiments(), **sweep_experiments(sweeps)}.values()
-        for setting in item.settings
-        for config in [item.make(setting), without_files(item.make(setting))]
-        if config is not None
-    ]
-    return pa.Table.from_pylist(rows, schema=EXPERIMENTS)
-
-
-def _row(item: Experiment, setting: Setting, config: RunConfig) -> dict[str, Any]:
-    alias_of, quantity = item.alias_of(setting), item.quantity
-    return {
-        "experiment": item.name,
-        "experiment_group": item.group,
-        "scale": setting.scale,
-        "data": setting.data,
-        "alias_of": alias_of,
-        "runs_of": alias_of or item.runs_of or item.name,
-        "identity": identity_hash(config),
-        "dataset": config.data.label,
-        "total_steps": config.total_steps,
-        "varies": item.own(config),
-        "quantity": None if quantity is None else quantity.name,
-        "value": None if quantity is None else quantity.of(config),
-        "unit": None if quantity is None else quantity.unit,
-        "series": item.series or None,
-        "supervision_steps": getattr(config.model, "halt_max_steps", None),
-        "question": item.summary,
-    }
+            problems += attach_catalog(connection, layout)
+        of_evals = not set(tables).isdisjoint((*NAMED_BY_EVALS, "puzzle_tokens"))
+        for problem in problems_of(connection, {*tables, *(["evals"] if of_evals else [])}):
+            if problem.kind == "damaged" and not _SKIPS.get():
+                raise CorruptFileError(problem.line)
+            problems.append(problem.text)
+        allowed: list[str] = []
+        attach_empty(connection, set(OPENED).difference(tables))
+        for table in set(OPENED).intersection(tables):
+            if table in NAMED_BY_EVALS:
+                damaged: list[str] | None = [] if _SKIPS.get() else None
+                paths, missing = open_parts(
+                    connection, layout, table, evaluations, again=again, damaged=damaged
+                )
+                allowed += paths
+                problems += [*(damaged or ()), *missing]
+                continue
+            if table == "experiments":
+                sweeps, unread = read_sweeps(layout)
+                content = experiment_table(sweeps)
+                problems += unread
+            elif table == "puzzle_tokens":
+                splits = connection.sql("SELECT DISTINCT dataset, split, split_digest FROM all_evals")
+                content, unread = token_table(layout, splits.to_arrow_table())
+                problems += unread
+            else:
+                content = claims_table()
+            connection.register(f"{table}_opened", content)
+        if allowed:
+            connection.execute(f"SET allowed_paths = [{', '.join(map(quote_literal, allowed))}]")
+        yield connection, problems

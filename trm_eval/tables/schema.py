@@ -8,6 +8,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from trm_train.metrics.table import SCHEMA as TRAIN_METRICS
+from trm_train.metrics.table import SUM_OF
 
 PARTITION_COLUMNS = {
     "experiment": "name of the experiment (trm-train list)",
@@ -446,23 +447,20 @@ RUN_STATUS = _schema(
 )
 """Columns of the view `runs` that change during a run; they come from its status.json."""
 
-LEGACY: dict[str, list[tuple[str, pa.DataType]]] = {
-    "train_metrics": [
-        ("accuracy", pa.float64()),
-        ("exact_accuracy", pa.int64()),
-        ("q_halt_accuracy", pa.int64()),
-        ("steps", pa.int64()),
-        ("lm_loss", pa.float64()),
-        ("q_halt_loss", pa.float64()),
-    ],
-    "evals": [
-        ("exact", pa.int64()),
-        ("q_halt_right", pa.int64()),
-        ("lm_loss", pa.float64()),
-        ("limit", pa.int64()),
-    ],
+LEGACY: dict[str, dict[str, str]] = {
+    "runs": {},
+    "train_metrics": {sums: rate for rate, sums in SUM_OF.items()},
+    "evals": {
+        "exact_count": "exact",
+        "q_halt_right_count": "q_halt_right",
+        "lm_loss_sum": "lm_loss",
+        "row_limit": "limit",
+    },
 }
-"""Columns of files of format 1 that have other names today; `catalogs/results.sql` reads them as those."""
+"""Names in files of format 1 of columns that have other names today."""
+
+RUN_PROCESS = pa.schema([("host", pa.string()), ("process", pa.int64())])
+"""Machine and process of a running run, which the view `runs` does not show."""
 
 VIEW_COMMENTS = {
     "how": "how rows were answered, in words: mode, samples, identifiers, subset, adaptation",
@@ -551,7 +549,28 @@ NAMED_BY_EVALS = {
 """Tables of which only those files count that a row of `evals` names, and its columns that do."""
 
 
-def comments(table: str) -> dict[str, str]:
-    """Return the comment of every column of a table, including the two partition columns."""
-    found = {field.name: (field.metadata or {}).get(b"comment", b"").decode() for field in TABLES[table]}
-    return {**found, **PARTITION_COLUMNS}
+STORED = {
+    "runs": pa.unify_schemas([PARTITIONING, RUNS, RUN_STATUS, RUN_PROCESS]),
+    "train_metrics": pa.unify_schemas([PARTITIONING, TRAIN_METRICS]),
+    "evals": pa.unify_schemas([PARTITIONING, EVALS]),
+}
+"""Columns of the tables whose rows are in the index."""
+
+OPENED = {
+    **{table: TABLES[table] for table in NAMED_BY_EVALS},
+    "puzzle_tokens": PUZZLE_TOKENS,
+    "experiments": EXPERIMENTS,
+    "claims": CLAIMS,
+}
+"""Columns of the tables that a query that reads them opens."""
+
+
+def column_comments() -> dict[tuple[str, str], str]:
+    """Return the comment of every column, by table and column."""
+    schemas = TABLES | {"puzzle_tokens": PUZZLE_TOKENS, "experiments": EXPERIMENTS, "claims": CLAIMS}
+    texts = {(table, name): text for table in TABLES for name, text in PARTITION_COLUMNS.items()}
+    for table, schema in [*schemas.items(), ("runs", RUN_STATUS)]:
+        texts |= {
+            (table, field.name): (field.metadata or {}).get(b"comment", b"").decode() for field in schema
+        }
+    return texts

@@ -123,18 +123,6 @@ def drop_replaced(
             folder.delete(name)
 
 
-def newest_rows(evals: pa.Table) -> pa.Table:
-    """Return the newest row of each evaluation; during a replacement there may be two."""
-    columns = (evals[name].to_pylist() for name in ("experiment", "run", "evaluation"))
-    made = evals["created_at"].cast(pa.int64()).to_pylist()
-    chosen: dict[tuple[str, ...], int] = {}
-    for position, key in enumerate(zip(*columns, strict=True)):
-        other = chosen.get(key)
-        if other is None or (made[position] or 0) >= (made[other] or 0):
-            chosen[key] = position
-    return evals.take(pa.array(sorted(chosen.values()), pa.int64()))
-
-
 def token_lists(tokens: NDArray[np.uint8]) -> pa.ListArray:
     """Return rows of tokens [N, S] as an Arrow list column, without a Python object per cell."""
     rows, cells = tokens.shape

@@ -13,7 +13,7 @@ and name each sum after its rate; they are read under the present names.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -167,7 +167,9 @@ class MetricTable:
         self.seconds = 0.0
         self.scores: dict[int, float | None] = {}
         self.folder.store.remove_temporary(self.folder.path)
-        for part in reversed(_every_part(run)):  # newest first, so that readers find no gap
+        for part in reversed(
+            _parts_of_stems(run.within(FOLDER).names("*.parquet"))
+        ):  # newest first, so that readers find no gap
             if _last_step(part) > start_step:
                 self.folder.delete(part)
         if start_step:
@@ -223,23 +225,26 @@ def write_part(run: Folder, part: Part) -> None:
 
 
 def part_names(run: Folder) -> list[str]:
-    """Return the names of a run's parts in its `metrics/` folder, by step.
+    """Return the names of a run's parts in its `metrics/` folder, by step."""
+    return current_parts(run.within(FOLDER).names("*.parquet"))
+
+
+def current_parts(names: Iterable[str]) -> list[str]:
+    """Return the parts among the names of files, by step.
 
     Parts whose steps are in another part are excluded: they were merged into it and are about to be deleted.
     """
     found: list[str] = []
     end = 0
-    for name in sorted(_every_part(run), key=lambda name: (_steps(name)[0], -_steps(name)[1])):
+    for name in sorted(_parts_of_stems(names), key=lambda name: (_steps(name)[0], -_steps(name)[1])):
         if _last_step(name) > end:
             found.append(name)
             end = _last_step(name)
     return found
 
 
-def _every_part(run: Folder) -> list[str]:
-    return one_of_each(
-        name for name in run.within(FOLDER).names("*.parquet") if PART_STEM.fullmatch(stem_of(name))
-    )
+def _parts_of_stems(names: Iterable[str]) -> list[str]:
+    return one_of_each(name for name in names if PART_STEM.fullmatch(stem_of(name)))
 
 
 def missing_steps(parts: Sequence[str], last: int = 0) -> str:
@@ -370,7 +375,8 @@ def merge_parts(run: Folder, merge: MergeOfParts, check: Check = no_check) -> No
 
 def covered_parts(run: Folder) -> list[str]:
     """Return the parts whose rows are in another part, left by an interrupted merge."""
-    return sorted(set(run.within(FOLDER).names("*.parquet")) & set(_every_part(run)) - set(part_names(run)))
+    names = run.within(FOLDER).names("*.parquet")
+    return sorted({*_parts_of_stems(names)} - {*current_parts(names)})
 
 
 def read_metrics(run: Folder, last: int = 0, *, partial: bool = False) -> pa.Table:

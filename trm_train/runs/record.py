@@ -375,8 +375,10 @@ def list_runs(layout: Layout) -> list[Folder]:
     ]
 
 
-def read_records(layout: Layout) -> list[tuple[Folder, RunRecord | ConfigError]]:
-    """Return the records of all runs under a root; an unreadable one is given as its error."""
+def read_records(
+    layout: Layout, folders: Sequence[Folder] | None = None
+) -> list[tuple[Folder, RunRecord | ConfigError]]:
+    """Return the records of runs, of all under a root by default; an unreadable one is given as its error."""
 
     def read(folder: Folder) -> RunRecord | ConfigError:
         try:
@@ -384,7 +386,7 @@ def read_records(layout: Layout) -> list[tuple[Folder, RunRecord | ConfigError]]
         except ConfigError as error:
             return error
 
-    folders = list_runs(layout)
+    folders = list_runs(layout) if folders is None else folders
     return list(zip(folders, layout.store.each(read, folders), strict=True))
 
 

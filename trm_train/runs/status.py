@@ -120,10 +120,15 @@ def _parse_status(content: bytes) -> Status | None:
 
 def is_dead(status: Status) -> bool:
     """Return whether the process of a run that says it is running has ended; False on another machine."""
-    if status.state != "running" or status.host != socket.gethostname() or status.process < 1:
+    return status.state == "running" and status.host == socket.gethostname() and has_ended(status.process)
+
+
+def has_ended(process: int) -> bool:
+    """Return whether a process of this machine has ended."""
+    if process < 1:
         return False
     try:
-        os.kill(status.process, 0)
+        os.kill(process, 0)
     except ProcessLookupError:
         return True
     except (PermissionError, OverflowError):

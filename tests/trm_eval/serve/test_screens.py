@@ -73,7 +73,7 @@ def test_runs_can_be_filtered_and_are_seen_to_go_on(root: Layout, monkeypatch: p
     table = app.dataframe[0].value
     assert table["state"].tolist() == ["running", "done"]
     assert table["step"].tolist() == [6, 12]
-    assert "runs_live" in app.code[0].value
+    assert "stored.runs" in app.code[0].value
     set_live(root, step=9)
     st.cache_resource.clear()
     app.run()

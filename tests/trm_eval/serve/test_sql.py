@@ -37,7 +37,7 @@ def test_long_answers_are_cut_and_said_to_be(root: Layout, monkeypatch: pytest.M
     "sql",
     [
         "CREATE TABLE x (a INT)",
-        "INSERT INTO runs_live SELECT * FROM runs_live",
+        "INSERT INTO stored.runs SELECT * FROM stored.runs",
         "DELETE FROM evals",
         "DROP VIEW runs",
         "COPY (SELECT 1) TO '{file}'",

@@ -18,11 +18,11 @@ from tests.trm_eval.conftest import Evaluated
 from tests.trm_train.test_loop import EXPERIMENT, TINY
 from trm_data.manifest import read_manifest
 from trm_data.storage.root import Layout, resolve_root
-from trm_eval.tables.live import live_parts, live_runs
+from trm_eval.tables.live import run_rows
 from trm_eval.tables.query import query_results
 from trm_train import extensions
 from trm_train.model.layers import SwiGLU, rms_norm
-from trm_train.runs.record import CONFIG_FILE, make_record, run_folder, write_record
+from trm_train.runs.record import CONFIG_FILE, list_runs, make_record, run_folder, write_record
 from trm_train.runs.status import STATUS_FILE, read_status
 
 
@@ -35,7 +35,7 @@ def copied(evaluated: Evaluated, tmp_path: Path) -> Layout:
 
 
 def test_a_run_is_a_row_with_its_state(evaluated: Evaluated) -> None:
-    table, runs, problems = live_runs(evaluated.layout)
+    table, problems = run_rows(evaluated.layout, list_runs(evaluated.layout))
     (row,) = table.to_pylist()
     status = read_status(evaluated.folder)
     assert status is not None
@@ -44,30 +44,16 @@ def test_a_run_is_a_row_with_its_state(evaluated: Evaluated) -> None:
     assert row["train_seconds"] == status.seconds > 0
     assert row["heartbeat"].isoformat(timespec="milliseconds") == status.heartbeat
     assert json.loads(row["config"])["model"]["hidden_size"] == 16
-    assert [folder.name for folder, _ in runs] == [evaluated.record.run]
-    assert problems == []
-
-
-def test_its_metric_parts_are_named_with_it(evaluated: Evaluated) -> None:
-    _, runs, _ = live_runs(evaluated.layout)
-    parts, gaps = live_parts(evaluated.layout, runs)
-    assert gaps == []
-    assert {(experiment, run) for _, experiment, run in parts} == {("tiny", evaluated.record.run)}
-    assert all(evaluated.layout.runs.current(name) is not None for name, _, _ in parts)
-
-
-def test_a_root_without_runs(tmp_path: Path) -> None:
-    table, runs, problems = live_runs(resolve_root(tmp_path))
-    assert (table.num_rows, runs, problems) == (0, [], [])
-    assert "heartbeat" in table.column_names
+    assert row["file"] == f"{evaluated.folder.path}/{CONFIG_FILE}"
+    assert problems == [None]
 
 
 def test_a_record_that_cannot_be_read_is_a_problem_and_no_row(copied: Layout, evaluated: Evaluated) -> None:
     folder = copied.runs.within(evaluated.folder.path.removeprefix("runs/"))
     folder.write(CONFIG_FILE, b"[]")
-    table, runs, problems = live_runs(copied)
-    assert (table.num_rows, runs) == (0, [])
-    assert "is not a record of a run" in problems[0]
+    table, (problem,) = run_rows(copied, [folder])
+    assert table.num_rows == 0
+    assert "is not a record of a run" in str(problem)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -18,9 +17,9 @@ from trm_eval.evaluation import flow
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.tables import query
-from trm_eval.tables.files import Only
+from trm_eval.tables.index import results_index
 from trm_eval.tables.named import load_query, named_queries, query_text
-from trm_eval.tables.query import VIEW, WHICH_EVALUATION, _named_by, query_evaluation, query_results
+from trm_eval.tables.query import WHICH_EVALUATION, _tables_read, query_evaluation, query_results
 from trm_train.runs.record import find_run
 
 
@@ -68,26 +67,23 @@ def test_a_query_is_itself_or_a_name() -> None:
     ("sql", "tables"),
     [
         ("SELECT 1", set()),
-        ("FROM runs", {"runs_live", "runs_files"}),
-        ("@time_to", {"train_metrics_files", "train_metrics_live", "experiments_live"}),
-        ("FROM Predicted_Puzzles", {"predictions_files", "predictions_whole", "evals_files"}),
-        ("@accuracy_by_rating", {"predictions_files", "evals_files", "catalog"}),
-        ('FROM "disagreements"', {"predictions_files", "evals_files"}),
-        ("@pareto", {"experiments_live", "evals_files", "runs_live"}),
-        ("@evals", {"evals_files"}),
+        ("SELECT 'predictions' -- puzzles", set()),
+        ("FROM runs", {"runs"}),
+        ("@time_to", {"train_metrics", "runs", "experiments"}),
+        ("FROM Predicted_Puzzles", {"predictions", "evals", "puzzles", "splits"}),
+        ("@accuracy_by_rating", {"predictions", "evals", "puzzles", "splits"}),
+        (
+            'SELECT (SELECT count(*) FROM "disagreements") WHERE false',
+            {"predictions", "evals", "puzzles", "splits"},
+        ),
+        ("FROM pooled_votes(['a'])", {"votes", "evals"}),
+        ("SUMMARIZE puzzle_tokens", {"puzzle_tokens"}),
+        ("@pareto", {"experiments", "evals", "runs"}),
+        ("@evals", {"evals"}),
     ],
 )
-def test_what_a_query_reads_follows_from_the_views_that_it_names(sql: str, tables: set[str]) -> None:
-    views = files("catalogs").joinpath("results.sql").read_text("utf-8")
-    named = _named_by(query_text(sql), views)
-    assert tables <= named
-    if "predict" not in str(tables):
-        assert "predictions_files" not in named
-
-
-def test_every_view_is_found_in_the_file_of_views() -> None:
-    views = files("catalogs").joinpath("results.sql").read_text("utf-8")
-    assert len(VIEW.findall(views)) == views.count("CREATE VIEW ") + views.count("CREATE MACRO ")
+def test_what_a_query_reads_follows_from_its_plan(evaluated: Evaluated, sql: str, tables: set[str]) -> None:
+    assert _tables_read(results_index(evaluated.layout), query_text(sql), ()) == tables
 
 
 def test_ratings_are_those_of_the_catalog_also_for_older_evaluations(
@@ -124,7 +120,7 @@ def test_a_query_that_means_no_dataset_does_not_wait_for_their_catalog(
     def attach(*_: object) -> None:
         raise AssertionError("the catalog was opened")
 
-    monkeypatch.setattr(query, "attached_catalog", attach)
+    monkeypatch.setattr(query, "attach_catalog", attach)
     assert query_results(evaluated.layout, "SELECT count(*) FROM predictions").rows
     with pytest.raises(AssertionError, match="was opened"):
         query_results(evaluated.layout, "SELECT count(*) FROM puzzles")
@@ -174,13 +170,11 @@ for ask in (query_results, query_catalog):
     assert done.stdout == "[(False,)]\n[(False,)]\n"
 
 
-def test_a_query_of_known_runs_and_evaluations_opens_no_other_files(evaluated: Evaluated) -> None:
-    def count(table: str, only: Only) -> int:
-        return query_results(evaluated.layout, f"SELECT count(*) FROM {table}", only=only).rows[0][0]
+def test_a_query_of_known_evaluations_opens_no_other_files(evaluated: Evaluated) -> None:
+    def count(evaluations: list[str] | None) -> int:
+        return query_results(
+            evaluated.layout, "SELECT count(*) FROM predictions", evaluations=evaluations
+        ).rows[0][0]
 
-    evaluation, run = evaluated.row["evaluation"], evaluated.record.run
-    everything = count("predictions", Only())
-    assert count("predictions", Only(evaluations=frozenset([evaluation]))) == everything > 0
-    assert count("predictions", Only(evaluations=frozenset())) == 0
-    assert count("train_metrics", Only(runs=frozenset([run]))) == count("train_metrics", Only()) > 0
-    assert count("train_metrics", Only(runs=frozenset())) == 0
+    assert count([evaluated.row["evaluation"]]) == count(None) > 0
+    assert count([]) == 0

@@ -5,13 +5,27 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-from trm_eval.tables.schema import LEGACY, PARTITION_COLUMNS, RUN_STATUS, TABLES, VIEW_COMMENTS, comments
+from trm_eval.tables.schema import (
+    LEGACY,
+    OPENED,
+    PARTITION_COLUMNS,
+    RUN_STATUS,
+    TABLES,
+    VIEW_COMMENTS,
+    column_comments,
+)
 
 
 @pytest.mark.parametrize("table", list(TABLES))
 def test_every_column_of_every_table_has_a_comment(table: str) -> None:
-    assert all(comments(table).values())
-    assert set(comments(table)) == {*TABLES[table].names, *PARTITION_COLUMNS}
+    commented = {column: text for (of, column), text in column_comments().items() if of == table}
+    assert all(commented.values())
+    assert {*TABLES[table].names, *PARTITION_COLUMNS} <= set(commented)
+
+
+def test_every_opened_table_has_comments() -> None:
+    commented = {key for key, text in column_comments().items() if text}
+    assert {(table, name) for table, schema in OPENED.items() for name in schema.names} <= commented
 
 
 @pytest.mark.parametrize("table", list(TABLES))
@@ -20,7 +34,7 @@ def test_no_column_needs_quotes(table: str) -> None:
     reserved = connection.execute(
         "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'"
     ).fetchall()
-    assert not {name for (name,) in reserved} & {*comments(table), *RUN_STATUS.names}
+    assert not {name for (name,) in reserved} & {*TABLES[table].names, *PARTITION_COLUMNS, *RUN_STATUS.names}
 
 
 def test_names_of_rates_are_no_names_of_stored_sums() -> None:
@@ -30,4 +44,4 @@ def test_names_of_rates_are_no_names_of_stored_sums() -> None:
 
 @pytest.mark.parametrize("table", list(LEGACY))
 def test_old_names_are_not_used_again(table: str) -> None:
-    assert not {name for name, _ in LEGACY[table]} & set(TABLES[table].names)
+    assert not {*LEGACY[table].values()} & set(TABLES[table].names)

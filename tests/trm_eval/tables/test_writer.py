@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +13,8 @@ from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import resolve_root
 from trm_eval.errors import ResultError
-from trm_eval.tables.schema import PARTITIONING, TABLES
-from trm_eval.tables.writer import newest_rows, replace_table, table_folder, token_lists, write_table
+from trm_eval.tables.schema import TABLES
+from trm_eval.tables.writer import replace_table, table_folder, token_lists, write_table
 
 
 def test_token_lists_keep_their_rows() -> None:
@@ -47,22 +46,6 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         ResultError, match=r"results/runs/experiment=e/run=r/run\.parquet: could not be written"
     ):
         write_table(resolve_root(tmp_path), "runs", "e", "r", "run", [{"seed": 1}])
-
-
-def test_of_two_rows_of_an_evaluation_the_newer_counts() -> None:
-    def row(evaluation: str, day: int, run: str = "r") -> dict[str, object]:
-        made = datetime(2026, 1, day, tzinfo=UTC)
-        return {"experiment": "e", "run": run, "evaluation": evaluation, "created_at": made}
-
-    schema = pa.unify_schemas([TABLES["evals"], PARTITIONING])
-    rows = [row("a", 2), row("a", 1), row("b", 1), row("a", 1, "other"), row("b", 3)]
-    found = newest_rows(pa.Table.from_pylist(rows, schema=schema)).to_pylist()
-    assert [(one["run"], one["evaluation"], one["created_at"].day) for one in found] == [
-        ("r", "a", 2),
-        ("other", "a", 1),
-        ("r", "b", 3),
-    ]
-    assert newest_rows(schema.empty_table()).num_rows == 0
 
 
 def test_every_file_of_an_evaluation_says_what_its_columns_mean(trained: Evaluated) -> None:
