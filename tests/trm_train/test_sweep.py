@@ -16,6 +16,7 @@ from tests.conftest import error_of, run_here, small_request
 from trm_data.building.flow import build_dataset
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main as eval_main
+from trm_eval.serve.runs import Filter, runs_now
 from trm_train.batch.plan import plan_sweep
 from trm_train.cli import main
 from trm_train.config.overrides import parse_config
@@ -214,6 +215,10 @@ def test_runs_from_python_and_the_command_are_the_same(root: Layout) -> None:
     status = json.loads(run_here(main, "status", "mine", "--root", root.place, "--json").stdout)
     assert {one["run"]: one["sweeps"]["mine"] for one in status} == {
         row["run"]: row["varies"] for row in rows
+    }
+    shown = runs_now(root, Filter("mine"), []).rows
+    assert {one["run"]: one["varies"] for one in shown} == {
+        row["run"]: f"mine: {row['varies']}" for row in rows
     }
     out = Path(root.place) / "report"
     run_here(eval_main, "report", "mine", "--root", root.place, "--out", str(out))
