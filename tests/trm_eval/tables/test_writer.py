@@ -52,7 +52,7 @@ def test_every_file_of_an_evaluation_says_what_its_columns_mean(trained: Evaluat
     """Including the metrics files that training writes."""
     root = Path(trained.layout.place)
     paths = [*root.glob("results/**/*.parquet"), *root.glob("runs/**/metrics/*.parquet")]
-    assert len(paths) >= 4 + 3
+    assert len(paths) >= 4 + 2
     for path in paths:
         table = path.relative_to(root).parts[1] if "results" in path.parts else "train_metrics"
         for column in pq.read_schema(path):
