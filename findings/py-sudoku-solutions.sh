@@ -5,7 +5,7 @@
 # Behaviour: `difficulty(d)` blanks a share d of the cells at random and does not look at the number of solutions.
 # Guess:     a Sudoku generator gives puzzles with one solution, and `difficulty` says how hard they are.
 # Effect:    with the generator's grid as the label, right answers are scored as wrong.
-# Seen:      puzzles of 20 with one solution: difficulty 0.3 20, difficulty 0.5 8, difficulty 0.6 0
+# Seen:      puzzles of 20 with one solution: difficulty 0.3 20, difficulty 0.5 9, difficulty 0.6 0
 set -eu
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
