@@ -81,7 +81,7 @@ def test_results_outlive_the_folder_of_their_run(
     only_results = resolve_root(tmp_path)
     copy_root(layout, only_results, "results")
     assert query_results(only_results, "SELECT run FROM runs").rows == [(trained.record.run,)]
-    assert query_results(only_results, "SELECT count(*) FROM train_metrics").rows == [(14,)]
+    assert query_results(only_results, "SELECT count(*) FROM train_metrics").rows == [(0,)]
 
 
 def test_a_run_whose_record_is_damaged_is_named(layout: Layout, trained: TrainResult, tmp_path: Path) -> None:
