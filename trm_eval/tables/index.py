@@ -48,7 +48,7 @@ from trm_train.runs.status import STATUS_FILE, has_ended
 
 NAME = "results.duckdb"
 FILES_AT_ONCE, BYTES_AT_ONCE = 1_000, 32_000_000
-"""Files that one statement reads: at most so many, of at most this total size."""
+"""Limits of the number and the total size of the files of a statement."""
 
 COLUMN_OF_PAIR = re.compile(r"_[ab]$")
 
@@ -226,7 +226,7 @@ def _update(layout: Layout, path: Path, temporary: Path, *, rebuild: bool) -> No
             if connection.execute("SELECT version FROM stored.state").fetchone() == (_version(),):
                 _read_changes(connection, layout, again=False)
                 return
-    except duckdb.Error:  # a new index, or one that is damaged
+    except duckdb.Error:  # a missing or damaged index
         pass
     temporary.unlink(missing_ok=True)
     with closing(duckdb.connect(str(temporary))) as connection:
