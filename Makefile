@@ -24,10 +24,12 @@ help:
 	@echo "make bench      every benchmark (quiet machine; minutes)"
 
 $(UV):
+	@echo "setup: installing uv into .tools"
 	$(PYTHON) -m venv .tools
 	.tools/bin/pip install --quiet --disable-pip-version-check uv==0.13.8
 
 .venv/.synced: $(UV) pyproject.toml uv.lock
+	@echo "setup: installing the locked packages into .venv (half a minute)"
 	$(UV) sync --locked --quiet --python $(PYTHON) --extra hf --extra gcs --extra arc --extra ray --extra serve
 	@touch $@
 

@@ -30,7 +30,7 @@ KERNEL = re.compile(rb"^@(inner_)?kernel\b", re.M)
 IMPORT = re.compile(rb"^from trm_data\.([a-z_.]+) import", re.M)
 
 COMPILING = {"NUMBA_OPT": "2"}
-"""Environment of processes that compile: level 3 takes 1.3 times as long for the same speed (docs/performance.md)."""
+"""Environment of processes that compile: level 3 takes 1.3 times as long for the same speed (docs/scale.md)."""
 UNUSED = ("scipy.linalg", "cffi")
 """Optional imports of numba, for BLAS and C functions; no kernel here calls them."""
 
