@@ -247,8 +247,10 @@ def _create(connection: duckdb.DuckDBPyConnection) -> None:
         connection.unregister("columns")
     attach_empty(connection)
     attach_empty_catalog(connection)
+    connection.execute("BEGIN")  # one commit instead of a thousand
     connection.execute(views_sql())
     _comment(connection)
+    connection.execute("COMMIT")
 
 
 def _comment(connection: duckdb.DuckDBPyConnection) -> None:
