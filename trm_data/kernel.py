@@ -78,7 +78,7 @@ def compile_parts(module: str, progress: Progress, *, generated: bool) -> None:
             code = f"from {module} import {part.__name__}; {part.__name__}(generated={generated})"
             # what fails here is compiled, or fails with its message, where the build needs it
             process = subprocess.Popen(
-                [sys.executable, "-c", code], env=COMPILING | os.environ, stderr=subprocess.DEVNULL
+                [sys.executable, "-P", "-c", code], env=COMPILING | os.environ, stderr=subprocess.DEVNULL
             )
             running.append(stack.enter_context(process))
             stack.callback(process.kill)

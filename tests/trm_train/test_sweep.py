@@ -175,6 +175,7 @@ def test_a_damaged_record_is_named_and_stops_no_query(root: Layout) -> None:
     assert "mine.json" in problem
     done = run_here(eval_main, "sql", "FROM study WHERE run IS NOT NULL", "--root", root.place)
     assert "mine.json" in done.stderr
+    assert "mine.json" in run_here(main, "status", "--root", root.place).stderr
 
 
 @pytest.mark.integration

@@ -214,7 +214,8 @@ class KindParts:
         implementation: The class with the methods of `kinds.base.Kind`, or `module:class` if it is in this package.
         options: Class of the options specific to this kind in a specification.
         fields: Its build fields; None if `trm-data build own` takes options as text.
-        warm: Module that runs the kernels of every build once; the forkserver of the workers imports it.
+        warm: Module whose function `warm` runs the kernels of every build once, before workers are forked. In
+            this package its `PARTS` are compiled in parallel at the first build.
         spellings: Returns the spellings of a dataset name of this kind, that of default names first; empty if there is
             only one, or if the name is not of this kind.
         shape_options: Returns options for imported rows with a grid of R x C cells and a number of tokens; None if the

@@ -47,9 +47,12 @@ class Status:
 
     def run(self) -> int:
         """Print one line for each run."""
+        from trm_train.experiments.sweep import read_sweeps
         from trm_train.runs.overview import choose_runs, overview
 
         layout = resolve_root(self.root)
+        for line in read_sweeps(layout)[1]:
+            print(f"trm-train: left out: {line}", file=sys.stderr)
         try:
             while True:
                 found = choose_runs(overview(layout), self.runs, aliases=True)

@@ -88,13 +88,14 @@ def _optimizer(optim: OptimizerConfig, rate: Callable[[Array], Array]) -> optax.
 def _hidden_matrices(params: Any) -> Any:
     """Return Muon's axes for each hidden matrix, and None for other parameters: embeddings, heads, vectors.
 
-    Source: Keller Jordan's Muon, which leaves embeddings and heads to AdamW.
+    Embeddings and heads are known by the name of a module: `embed...`, `head` or `..._head`.
+    Source: Keller Jordan's Muon, which leaves them to AdamW.
     """
 
     def axes(path: Any, leaf: Array) -> optax.contrib.MuonDimensionNumbers | None:
-        names = jax.tree_util.keystr(path)
-        is_hidden = leaf.ndim == 2 and not ("embed" in names or "head" in names)
-        return optax.contrib.MuonDimensionNumbers() if is_hidden else None
+        modules = jax.tree_util.keystr(path, simple=True, separator="/").split("/")
+        outer = any(name.startswith("embed") or name.rpartition("_")[2] == "head" for name in modules)
+        return None if outer or leaf.ndim != 2 else optax.contrib.MuonDimensionNumbers()
 
     return jax.tree.map_with_path(axes, params)
 

@@ -197,7 +197,12 @@ def test_muon_turns_matrices_and_leaves_the_rest_to_nadamw() -> None:
 
 def test_muon_leaves_embeddings_and_heads_to_nadamw_in_new_runs() -> None:
     rng = np.random.default_rng(0)
-    shapes = {"embedding": {"tokens": (8, 6)}, "level": {"kernel": (6, 4)}, "lm_head": {"kernel": (6, 8)}}
+    shapes = {
+        "embedding": {"tokens": (8, 6)},
+        "level": {"kernel": (6, 4)},
+        "lm_head": {"kernel": (6, 8)},
+        "multihead": {"kernel": (6, 6)},
+    }
     gradients = jax.tree.map(
         lambda shape: jnp.asarray(rng.normal(size=shape), jnp.float32),
         shapes,
@@ -219,8 +224,8 @@ def test_muon_leaves_embeddings_and_heads_to_nadamw_in_new_runs() -> None:
             for name, leaf in zip(shapes, jax.tree.leaves(made), strict=True)
         }
     assert flat == {
-        "hidden": {"embedding": True, "level": False, "lm_head": True},
-        "all": {"embedding": False, "level": False, "lm_head": False},
+        "hidden": {"embedding": True, "level": False, "lm_head": True, "multihead": False},
+        "all": dict.fromkeys(shapes, False),
     }
 
 
