@@ -47,5 +47,10 @@ def main(arguments: list[str] | None = None) -> None:
     given = take_experiments(given)
     with errors_end("trm-eval", EvalError, TrainError, DataError):
         answer_version("trm-eval", given)
-        command = parse_command("trm-eval", "Evaluate runs and read their results.", Command, given)
+        command = parse_command(
+            "trm-eval",
+            "Evaluate runs and read their results. Every command takes `--experiments FILE.py`, a file of your own experiments (or $TRM_EXPERIMENTS).",
+            Command,
+            given,
+        )
         sys.exit(command.run())

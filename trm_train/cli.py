@@ -57,7 +57,13 @@ def main(arguments: list[str] | None = None) -> None:
             overrides, others = split_overrides(given[1:])
             given = ["import-weights", *others]
         rest = given[:1] == ["launch"]  # options of the run, passed on by `launch`
-        command = parse_command("trm-train", "Train tiny recursive models.", Command, given, rest=rest)
+        command = parse_command(
+            "trm-train",
+            "Train tiny recursive models. Every command takes `--experiments FILE.py`, a file of your own experiments (or $TRM_EXPERIMENTS).",
+            Command,
+            given,
+            rest=rest,
+        )
         if rest:
             command, overrides = command
         if isinstance(command, Batch | Launch | ImportWeights):

@@ -28,6 +28,12 @@ def extensions(kind: str) -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=f"trm_train.{kind}")}
 
 
+def installed_extensions() -> list[tuple[str, str, str]]:
+    """Return kind, name and value of all entry points, sorted."""
+    kinds = "experiments", "mixers", "networks", "optimizers"
+    return [(kind, name, point.value) for kind in kinds for name, point in sorted(extensions(kind).items())]
+
+
 def check_known(kind: str, name: str, built_in: Iterable[str], key: str) -> None:
     """Raise ForeignRunError if a name is neither built in nor declared by an installed package; imports nothing."""
     if name in built_in:

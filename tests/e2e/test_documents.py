@@ -41,6 +41,8 @@ def known_options(words: list[str]) -> str:
             word for before, word in zip(words, [*words[1:], ""], strict=True) if {before, word} & chosen
         ]
         return help_of("trm-train", "run", "quickstart", *forms)
+    if words[:2] == ["trm-train", "batch"]:
+        return help_of("trm-train", "batch") + help_of("trm-train", "run", "quickstart")
     if words[:2] == ["trm-data", "build"] and len(words) > 2:
         kinds = [words[2]] if words[2] in kind_names() else ["sudoku", "own"]
         return "".join(help_of("trm-data", "build", *rest) for rest in ([], *([kind] for kind in kinds)))
@@ -60,7 +62,7 @@ def test_commands_and_their_options_exist(path: Path) -> None:
         options = {
             word.partition("=")[0] for word in words[2:] if re.fullmatch(r"--[a-z][a-z.-]*(=.*)?", word)
         }
-        known = known_options(words)
+        known = known_options(words) + help_of(words[0])
         for option in options:
             assert option in known, f"{path.name}: {line}: {option}"
 

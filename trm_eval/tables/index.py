@@ -42,6 +42,7 @@ from trm_eval.tables.schema import (
     VIEW_COMMENTS,
     column_comments,
 )
+from trm_train.extensions import installed_extensions
 from trm_train.metrics.table import FOLDER, current_parts, missing_steps
 from trm_train.runs.record import CONFIG_FILE
 from trm_train.runs.status import STATUS_FILE, has_ended
@@ -149,14 +150,15 @@ def _is_current(layout: Layout, path: Path) -> bool:
 
 
 def _version() -> str:
-    """Return a digest of what else the rows of an index depend on: views, columns, and definitions of experiments."""
+    """Return a digest of what else the rows depend on: views, columns, experiments, and installed extensions."""
     package = files("trm_train")
     defining = [path for name in DEFINITIONS for path in sorted(Path(str(package / name)).glob("**/*.py"))]
     if own := os.environ.get("TRM_EXPERIMENTS"):
         defining.append(Path(own).expanduser())
     marks = [(str(path), status.st_size, status.st_mtime_ns) for path in defining if (status := _stat(path))]
     schemas = [schema.to_string() for schema in STORED.values()]
-    return hashlib.sha256(repr((version("trm-lab"), views_sql(), schemas, marks)).encode()).hexdigest()
+    parts = version("trm-lab"), views_sql(), schemas, marks, installed_extensions()
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
 def _stat(path: Path) -> os.stat_result | None:
