@@ -145,7 +145,7 @@ def train(
     from trm_train.training.loop import train as train_run
     from trm_train.training.prepare import check_dataset_is_built
 
-    check_dataset_is_built(config, layout)
+    check_dataset_is_built(config, layout, "pass build=True")
     initial = None
     if init_from is not None:
         from trm_train.training.initial import start_from

@@ -143,7 +143,7 @@ def test_a_dataset_that_is_missing_is_named(layout: Layout) -> None:
     ("options", "said"),
     [
         ({"scale": "huge"}, "scale: one of full"),
-        ({}, "(trm-data build sudoku-2x3-generated-500-aug-1000), or the same command with build"),
+        ({}, "(trm-data build sudoku-2x3-generated-500-aug-1000), or pass build=True"),
         ({"optim": {"lr_warmup_steps": 2_000}, "total_steps": 20}, "; optim.lr_warmup_steps N makes"),
     ],
 )

@@ -154,7 +154,7 @@ def _train(
     from trm_train.training.loop import train
     from trm_train.training.prepare import check_dataset_is_built
 
-    check_dataset_is_built(options.config, layout)
+    check_dataset_is_built(options.config, layout, "the same command with --build")
     options, initial = _with_initial(options, layout, hosts)
     with RunConsole(options.config, quiet=options.json or not hosts.is_coordinator) as console:
         result = train(

@@ -75,15 +75,19 @@ def check_batch(config: RunConfig, mesh: Mesh) -> None:
         )
 
 
-def check_dataset_is_built(config: RunConfig, layout: Layout) -> None:
-    """Raise DatasetNotFoundError if a dataset is not built; the message says how to build it."""
+def check_dataset_is_built(config: RunConfig, layout: Layout, advice: str = "") -> None:
+    """Raise DatasetNotFoundError if a dataset is not built; the message says how to build it.
+
+    Args:
+        advice: Another way to build a dataset whose name says all.
+    """
     for name in config.data.names:
         try:
             read_manifest(layout, name)
         except DatasetNotFoundError as error:
-            if not is_named(name):
+            if not advice or not is_named(name):
                 raise
-            raise DatasetNotFoundError(f"{error}, or the same command with --build") from None
+            raise DatasetNotFoundError(f"{error}, or {advice}") from None
 
 
 LIBRARIES = ("jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy")

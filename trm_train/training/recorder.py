@@ -32,6 +32,8 @@ from trm_train.training.tracking import Tracker
 
 VAIN_SKIPS = 20
 """Consecutive float16 steps that overflow at the smallest loss scale before the run ends."""
+FIRST_LINE_S = 10.0
+"""Time after which the first finished step is shown, even if `execution.log_every` steps are not done (s)."""
 LAST_LOSSES = 8
 """Number of last losses shown after a non-finite value, which they include."""
 
@@ -105,6 +107,7 @@ class Recorder(Observer):
         self._speed = 0.0
         self._window: dict[str, float] = {}
         self._window_steps = 0
+        self._shown = False
         self._losses: deque[float] = deque(maxlen=LAST_LOSSES)
         self._memory = held_bytes()
 
@@ -180,7 +183,8 @@ class Recorder(Observer):
         for name, value in values.items():
             self._window[name] = self._window.get(name, 0.0) + value
         self._window_steps += 1
-        if step % self._config.execution.log_every == 0 or step == self._record.total_steps:
+        slow = not self._shown and time.perf_counter() - self._begun > FIRST_LINE_S
+        if step % self._config.execution.log_every == 0 or step == self._record.total_steps or slow:
             self._report_window(step, rows_loaded)
         else:
             self._console.step(step)
@@ -232,7 +236,7 @@ class Recorder(Observer):
         if self._memory is not None:
             rates["device_memory_bytes"] = float(self._memory)
         self._tracker.log(step, {f"train/{name}": value for name, value in {**shown, **rates}.items()})
-        self._window, self._window_steps = {}, 0
+        self._window, self._window_steps, self._shown = {}, 0, True
 
     def _merge_metrics(self) -> None:
         """Merge the parts of the metric table, up to the oldest step that the run can resume from."""

@@ -137,6 +137,7 @@ def start_run(
         hosts.prove_equal("what is trained", training_facts(record, resume=resume, extend=extend))
     dataset = _open_training(config, layout)
     record, lease = _take_over(stack, folder, record, layout, console, hosts, resume=resume, extend=extend)
+    console.note("compiling the step")
     compiled, shapes, model = compile_train_step(config, record.input_spec, mesh, _rows(dataset))
     hosts.barrier("the compiled programs", limit_s=COMPILED_S)
     if hosts.count > 1:  # with "auto", hosts with different device memory choose different numbers

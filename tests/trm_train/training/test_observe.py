@@ -140,6 +140,17 @@ def test_reports_come_soon_and_then_less_often(observer: Recorder, folder: Folde
     assert folder.names(f"{LOGS}/*")
 
 
+def test_the_first_line_comes_after_ten_seconds_of_slow_steps(
+    observer: Recorder, clock: Clock, tracker: Told
+) -> None:
+    observer.begin()
+    for step in range(1, 1 + TINY.execution.log_every):
+        clock.now += 4.0
+        observer.step(step, METRICS)
+    observer.close()
+    assert [logged["step"] for logged in tracker.logged] == [3, TINY.execution.log_every]
+
+
 def test_rows_say_how_long_a_step_took_and_what_it_used(
     observer: Recorder, folder: Folder, clock: Clock, tracker: Told
 ) -> None:
@@ -151,7 +162,7 @@ def test_rows_say_how_long_a_step_took_and_what_it_used(
         clock.now += 1.5
         observer.step(step, METRICS)
         with observer.pace.aside():
-            clock.now += 30.0
+            clock.now += 0.4
     observer.flush("running")
     observer.close()
     rows = read_metrics(folder).to_pylist()
