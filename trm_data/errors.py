@@ -11,7 +11,7 @@ OF_SPACE = (errno.ENOSPC, errno.EDQUOT)
 OF_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
-_OPTION = re.compile(r"(trm-(?:data|train|eval) [^,;()`]*)|(?<!\S)--([a-z][a-z0-9.-]*)")
+_OPTION = re.compile(r"(trm-(?:data|train|eval) [^,;()`]*)|(?<![\w-])--([a-z][a-z0-9.-]*)")
 """A command, which keeps its options, or an option."""
 _USER = re.compile(r"(https?://)[^/?#\s]*@", re.IGNORECASE)
 _PASSWORD = re.compile(r"(://[^/?#\s:@]*):[^/?#\s]*@")

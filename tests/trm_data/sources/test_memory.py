@@ -92,6 +92,9 @@ def test_mazes_as_walls_with_ends(tmp_path: Path) -> None:
     assert len(digests) == 1
     with pytest.raises(SourceError, match=r"row 1: goal \(0, 7\): expected row and column of a free cell"):
         trm_data.build_dataset("maze", source=forms["arrays"] | {"goal": [[0, 7]]}, name="x", **options)
+    square = {"maze": np.eye(7, dtype=int)[None], "start": [1], "goal": [5]}
+    with pytest.raises(LabError, match=r"\(grid 7x7 reads"):
+        trm_data.build_dataset("maze", source=square, name="x", **{**options, "grid": "30x30"})
 
 
 def test_a_dict_of_tasks(tmp_path: Path) -> None:
