@@ -15,14 +15,18 @@ import pytest
 from trm_data.command.signals import ending_at_once, handled
 
 WORKS = """
-import time
+import threading
 from contextlib import nullcontext
 from trm_data.command import errors_end
-from trm_data.command.signals import ending_at_once
-with errors_end("trm-data"), {context}():
-    print("at work", flush=True)
-    time.sleep(30)
+from trm_data.command.signals import ending_at_once, keep_ctrl_c
+with errors_end("trm-data"):
+    keep_ctrl_c()
+    with {context}():
+        import polars
+        print("at work", flush=True)
+        threading.Event().wait()
 """
+"""A wait for a lock, which the handler of polars would not end."""
 
 
 @pytest.mark.parametrize(
@@ -43,7 +47,10 @@ def test_a_signal_ends_the_process(number: signal.Signals, context: str, code: i
         assert process.stdout is not None
         assert process.stdout.readline() == "at work\n"
         process.send_signal(number)
-        _, err = process.communicate(timeout=20)
+        try:
+            _, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == code, err
     assert "Traceback" not in err
 

@@ -18,7 +18,7 @@ import tyro
 from tyro.conf import arg, subcommand
 
 from trm_data.closest import no_such
-from trm_data.command.signals import exit_on_sigterm
+from trm_data.command.signals import exit_on_sigterm, keep_ctrl_c
 from trm_data.errors import OF_SPACE, Note
 
 LONGEST_ERROR = 10_000
@@ -142,7 +142,7 @@ def parse_command(
     registry = tyro.constructors.ConstructorRegistry()
     registry.primitive_rule(_choice_or_none)
     with registry:
-        return tyro.cli(
+        command = tyro.cli(
             _briefly(commands) if listed else commands,
             prog=program,
             description=description,
@@ -150,6 +150,8 @@ def parse_command(
             config=PARSING,
             return_unknown_args=rest,
         )
+    keep_ctrl_c()
+    return command
 
 
 def _choice_or_none(

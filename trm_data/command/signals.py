@@ -25,6 +25,20 @@ def exit_on_sigterm(code: int) -> None:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(code))
 
 
+def keep_ctrl_c() -> None:
+    """Import polars, then install the handler of SIGINT again; no effect outside the main thread.
+
+    On import, polars (2.1.0) replaces the handler by one that restarts system calls: afterwards Ctrl-C ends no wait for
+    a lock, a thread or a process, and a handler such as `SIG_DFL` is gone. One that is installed later stays.
+    """
+    import polars
+
+    assert polars
+    usual = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is threading.main_thread() and usual is not None:
+        signal.signal(signal.SIGINT, usual)
+
+
 @contextmanager
 def handled(
     handler: Callable[[int, FrameType | None], Any] | signal.Handlers, *numbers: signal.Signals
@@ -33,6 +47,7 @@ def handled(
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    keep_ctrl_c()
     before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import Positional, arg
 
 from trm_data.command import Exit, Root, emit
-from trm_data.command.signals import ending_at_once
+from trm_data.command.signals import ending_at_once, keep_ctrl_c
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import (
     DataOption,
@@ -127,6 +127,7 @@ def run_experiment(name: str, overrides: list[str]) -> int:
     ):  # with --target, another machine trains on the published puzzles
         options = replace(options, config=chosen)
         print(f"trm-train: note: {name}: {said}", file=sys.stderr)
+    keep_ctrl_c()
     _check(options)
     for line in without_effect(options.config, item.make()):
         print(f"trm-train: warning: {line}", file=sys.stderr)

@@ -187,7 +187,10 @@ def long_batch(root: Path) -> Generator[subprocess.Popen[str]]:
             if status["mtime_ns"] > begun and status["state"] == "running" and status["step"] > 0:
                 break
             time.sleep(0.2)
-        yield process
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def status_of_long(root: Path) -> dict[str, Any]:
