@@ -49,7 +49,8 @@ def main(arguments: list[str] | None = None) -> None:
         answer_version("trm-eval", given)
         command = parse_command(
             "trm-eval",
-            "Evaluate runs and read their results. Every command takes `--experiments FILE.py`, a file of your own experiments (or $TRM_EXPERIMENTS).",
+            "Evaluate runs and read their results. "
+            "Every command takes `--experiments FILE.py`, a file of your own experiments (or $TRM_EXPERIMENTS).",
             Command,
             given,
         )

@@ -59,7 +59,8 @@ def main(arguments: list[str] | None = None) -> None:
         rest = given[:1] == ["launch"]  # options of the run, passed on by `launch`
         command = parse_command(
             "trm-train",
-            "Train tiny recursive models. Every command takes `--experiments FILE.py`, a file of your own experiments (or $TRM_EXPERIMENTS).",
+            "Train tiny recursive models. "
+            "Every command takes `--experiments FILE.py`, a file of your own experiments (or $TRM_EXPERIMENTS).",
             Command,
             given,
             rest=rest,

@@ -28,8 +28,8 @@ def exit_on_sigterm(code: int) -> None:
 def keep_ctrl_c() -> None:
     """Import polars, then install the handler of SIGINT again; no effect outside the main thread.
 
-    On import, polars (2.1.0) replaces the handler by one that restarts system calls: afterwards Ctrl-C ends no wait for
-    a lock, a thread or a process, and a handler such as `SIG_DFL` is gone. One that is installed later stays.
+    On import, polars (2.1.0) replaces the handler, and its own handler restarts system calls: afterwards Ctrl-C ends no
+    wait for a lock, a thread or a process, and a handler such as `SIG_DFL` is gone. A later handler stays.
     """
     import polars
 

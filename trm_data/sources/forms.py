@@ -463,7 +463,11 @@ def _of_object(
         return
     columns = {column: items for column, items in stated.items() if isinstance(items, list)}
     if "question" not in columns or len({len(items) for items in columns.values()}) != 1:
-        raise SourceError(f"{shown}: {names[at['question']]}: got no puzzle, nor a column of them. {FORMS}")
+        got, number = json.dumps(stated["question"])[:40], isinstance(stated["question"], int | float)
+        advice = "A number has lost its leading zeros: read the column as text" if number else FORMS
+        raise SourceError(
+            f"{shown}: {names[at['question']]}: got {got}, neither cells nor a column. {advice}"
+        )
     for number, items in enumerate(zip(*columns.values(), strict=True), start=1):
         record = {names[at[column]]: item for column, item in zip(columns, items, strict=True)}
         for row in _of_object(record, f"{shown}: item {number}", board, named):

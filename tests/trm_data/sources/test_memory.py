@@ -115,6 +115,7 @@ def test_a_dict_of_tasks(tmp_path: Path) -> None:
         (PUZZLES.astype(float), "row 1, column question: got .* expected whole numbers"),
         (np.where(PUZZLES == 3, np.nan, PUZZLES), "expected whole numbers"),
         ({"puzzle": [[1, 2], [3]]}, "expected 36 numbers"),
+        ({"puzzle": [120, 30]}, "question: got 120, .* read the column as text"),
         ([], "has no rows"),
         (np.zeros((2, 3, 3, 3)), r"array of shape \(2, 3, 3, 3\)"),
         (7, "got int; expected a frame"),
