@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from trm_data.building.fields import build_dataset
     from trm_data.catalog.query import sql
     from trm_data.describe.facts import list_datasets
+    from trm_data.kinds.registry import add_kind
     from trm_data.loader.dataset import Dataset, open_dataset
     from trm_data.loader.mixture import Mixture, open_mixture
     from trm_data.loader.pipeline import BatchLoader, Epoch, epoch, make_loader
@@ -24,6 +25,7 @@ __all__ = [
     "Dataset",
     "Epoch",
     "Mixture",
+    "add_kind",
     "build_dataset",
     "epoch",
     "list_datasets",
@@ -35,6 +37,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 _HOMES = {
+    "add_kind": "trm_data.kinds.registry",
     "build_dataset": "trm_data.building.fields",
     "list_datasets": "trm_data.describe.facts",
     "Epoch": "trm_data.loader.pipeline",

@@ -21,6 +21,7 @@ from trm_data.commands.show import Show
 from trm_data.commands.sql import Sql, Tables
 from trm_data.commands.verify import Verify
 from trm_data.errors import DataError
+from trm_data.extensions import take_own_file
 
 OtherCommands = (
     Annotated[List, subcommand("list")]
@@ -37,11 +38,17 @@ OtherCommands = (
 
 def main(arguments: list[str] | None = None) -> None:
     """Run `trm-data`. Exit code 0: done; 1: `verify` found a problem; 2: an error, on stderr."""
-    given = sys.argv[1:] if arguments is None else arguments
+    given = take_own_file(sys.argv[1:] if arguments is None else arguments)
     with errors_end("trm-data", DataError):
         answer_version("trm-data", given)
         build = Annotated[build_command(given), subcommand("build")]
         commands: Any = build | OtherCommands
         words = name_subcommand(given)
-        command = parse_command("trm-data", "Build and read puzzle datasets.", commands, words)
+        command = parse_command(
+            "trm-data",
+            "Build and read puzzle datasets. "
+            "Every command takes `--experiments FILE.py` (or $TRM_EXPERIMENTS): your own kinds.",
+            commands,
+            words,
+        )
         sys.exit(command.run())

@@ -12,6 +12,7 @@ from tyro.conf import subcommand
 
 from trm_data.command import answer_version, errors_end, parse_command
 from trm_data.errors import DataError
+from trm_data.extensions import take_own_file
 from trm_eval.commands.compare import Compare
 from trm_eval.commands.export import Export
 from trm_eval.commands.predict import Predict
@@ -22,7 +23,6 @@ from trm_eval.commands.show import Show
 from trm_eval.commands.sql import Duckdb, Queries, Sql, Tables
 from trm_eval.commands.submission import Submission
 from trm_eval.errors import EvalError
-from trm_train.config.overrides import take_experiments
 from trm_train.errors import TrainError
 
 Command = (
@@ -44,13 +44,13 @@ Command = (
 def main(arguments: list[str] | None = None) -> None:
     """Run `trm-eval`. Exit codes: `trm_data.command.Exit`."""
     given = sys.argv[1:] if arguments is None else arguments
-    given = take_experiments(given)
+    given = take_own_file(given)
     with errors_end("trm-eval", EvalError, TrainError, DataError):
         answer_version("trm-eval", given)
         command = parse_command(
             "trm-eval",
             "Evaluate runs and read their results. "
-            "Every command takes `--experiments FILE.py`, a file of your own experiments (or $TRM_EXPERIMENTS).",
+            "Every command takes `--experiments FILE.py` (or $TRM_EXPERIMENTS): your own experiments, networks, kinds.",
             Command,
             given,
         )

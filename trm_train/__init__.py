@@ -25,9 +25,9 @@ than `B L D`.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trm_train.api import TrainedRun, add_lr_schedule, list_experiments, sweep, train
+    from trm_train.api import TrainedRun, add_lr_schedule, add_network, list_experiments, sweep, train
 
-__all__ = ["TrainedRun", "add_lr_schedule", "list_experiments", "sweep", "train"]
+__all__ = ["TrainedRun", "add_lr_schedule", "add_network", "list_experiments", "sweep", "train"]
 
 
 def __getattr__(name: str) -> object:

@@ -22,6 +22,7 @@ from trm_train.errors import ConfigError
 from trm_train.experiments.registry import find_run_of, select_experiments
 from trm_train.experiments.setting import parse_setting
 from trm_train.experiments.sweep import parse_grid, write_sweep
+from trm_train.extensions import add_network as add_network
 from trm_train.metrics.table import metrics_frame, part_files
 from trm_train.runs.record import RunRecord, check_label
 from trm_train.runs.status import written_steps

@@ -12,6 +12,7 @@ from tyro.conf import subcommand
 
 from trm_data.command import answer_version, errors_end, parse_command
 from trm_data.errors import DataError
+from trm_data.extensions import take_own_file
 from trm_train.commands.batch import Batch, refuse_other_dataset_options_of_batch
 from trm_train.commands.describe import Describe
 from trm_train.commands.launch import Launch
@@ -20,7 +21,7 @@ from trm_train.commands.prune import Prune
 from trm_train.commands.run import Run, run_experiment
 from trm_train.commands.status import Status
 from trm_train.commands.weights import ExportWeights, ImportWeights
-from trm_train.config.overrides import split_overrides, take_experiments
+from trm_train.config.overrides import split_overrides
 from trm_train.errors import ConfigError, TrainError
 
 Command = (
@@ -39,7 +40,7 @@ Command = (
 def main(arguments: list[str] | None = None) -> None:
     """Run `trm-train`. Exit codes: `trm_data.command.Exit`."""
     given = sys.argv[1:] if arguments is None else arguments
-    given = take_experiments(given)
+    given = take_own_file(given)
     with errors_end("trm-train", TrainError, DataError):
         answer_version("trm-train", given)
         if len(given) > 1 and given[0] == "run" and given[1] not in ("-h", "--help"):
@@ -60,7 +61,7 @@ def main(arguments: list[str] | None = None) -> None:
         command = parse_command(
             "trm-train",
             "Train tiny recursive models. "
-            "Every command takes `--experiments FILE.py`, a file of your own experiments (or $TRM_EXPERIMENTS).",
+            "Every command takes `--experiments FILE.py` (or $TRM_EXPERIMENTS): your own experiments, networks, kinds.",
             Command,
             given,
             rest=rest,

@@ -1,4 +1,4 @@
-"""Networks, mixers, optimizers and experiments from other packages, found by entry point.
+"""Networks, mixers, optimizers and experiments from other packages or a file of the user, found by entry point.
 
 A package declares, for example, in its pyproject.toml:
 
@@ -6,26 +6,39 @@ A package declares, for example, in its pyproject.toml:
     gru = "my_package.gru:GRU"
 
 Only the named package is imported, and only when its name is used. Exception: the modules of the entry point
-`trm_train.experiments`, and the file of `--experiments FILE.py` (or `TRM_EXPERIMENTS`). They register experiments on
-import, and are imported whenever experiments are listed or looked up.
+`trm_train.experiments` register experiments on import, and are imported whenever experiments are listed or looked up.
+A file of the user (`trm_data.extensions`) adds networks with `trm_train.add_network`.
 """
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Iterable
-from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
-from typing import Any
+from importlib.metadata import EntryPoint
+from typing import Any, TypeVar
 
 from trm_data.closest import one_of
+from trm_data.extensions import add_extension, extensions_of
 from trm_train.errors import ConfigError, ForeignRunError
+
+ANetwork = TypeVar("ANetwork")
 
 
 def extensions(kind: str) -> dict[str, EntryPoint]:
     """Return the entry points of a kind by name: `networks`, `mixers`, `optimizers` or `experiments`."""
-    return {point.name: point for point in entry_points(group=f"trm_train.{kind}")}
+    return extensions_of(f"trm_train.{kind}")
+
+
+def add_network(network: type[ANetwork]) -> type[ANetwork]:
+    """Add a network under the `architecture` of its `options`; a decorator for a script, or for the user's file.
+
+    Raises:
+        ConfigError: It has no options with an architecture.
+    """
+    name = getattr(getattr(network, "options", None), "architecture", "")
+    if not name:
+        raise ConfigError(f"{network.__qualname__}.options: expected a class with the field `architecture`")
+    add_extension("trm_train.networks", name, network)
+    return network
 
 
 def installed_extensions() -> list[tuple[str, str, str]]:
@@ -63,38 +76,7 @@ def load_extension(kind: str, name: str, built_in: Iterable[str], key: str) -> A
         ) from error
 
 
-EXPERIMENTS = "TRM_EXPERIMENTS"
-"""Environment variable: path of a file of experiments; child processes inherit it."""
-
-
-def load_experiment_modules(file: str | None) -> None:
-    """Import the modules of other packages that register experiments, and the user's file of experiments, if any."""
+def load_experiment_modules() -> None:
+    """Import the modules of other packages that register experiments, and the user's file, if any."""
     for name in extensions("experiments"):
         load_extension("experiments", name, (), "entry point trm_train.experiments")
-    if file:
-        _load_file(Path(file).expanduser().absolute())
-
-
-def _load_file(path: Path) -> None:
-    """Import a file once, under its name without `.py`, which becomes the group of its experiments."""
-    if not path.is_file():
-        raise ConfigError(
-            f"{path}: no such file of experiments. Give --experiments or ${EXPERIMENTS} an existing NAME.py."
-        )
-    known = sys.modules.get(path.stem)
-    if known is not None:
-        if Path(known.__file__ or "").resolve() != path.resolve():
-            raise ConfigError(
-                f"--experiments {path}: another module has the name {path.stem}. Rename the file."
-            )
-        return
-    location = importlib.util.spec_from_file_location(path.stem, path)
-    if location is None or location.loader is None:
-        raise ConfigError(f"--experiments {path}: expected a Python file (NAME.py).")
-    module = importlib.util.module_from_spec(location)
-    sys.modules[path.stem] = module
-    try:
-        location.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[path.stem]
-        raise ConfigError(f"--experiments {path}: {type(error).__name__}: {error}") from error

@@ -44,8 +44,8 @@ def known_options(words: list[str]) -> str:
     if words[:2] == ["trm-train", "batch"]:
         return help_of("trm-train", "batch") + help_of("trm-train", "run", "quickstart")
     if words[:2] == ["trm-data", "build"] and len(words) > 2:
-        kinds = [words[2]] if words[2] in kind_names() else ["sudoku", "own"]
-        return "".join(help_of("trm-data", "build", *rest) for rest in ([], *([kind] for kind in kinds)))
+        kind = words[2] if words[2] in kind_names() else "sudoku"
+        return help_of("trm-data", "build") + help_of("trm-data", "build", kind) + "--option, of own kinds"
     return help_of(*words[:2])
 
 

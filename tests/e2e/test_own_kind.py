@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+import trm_data.extensions
 from tests.conftest import PROJECT, run_here
 from trm_data.cli import main
+from trm_data.errors import SpecError
 
 TRM_DATA = Path(sys.executable).with_name("trm-data")
 
@@ -84,3 +86,50 @@ def test_a_changed_kind_is_another_dataset(tmp_path: Path) -> None:
     assert "kind_code" in refused.stderr
     shown = run("show", "virtual", "--index", "2")
     assert (shown.returncode, "whose code has changed" in shown.stderr) == (2, True)
+
+
+def test_a_kind_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kind by its own name in the help, built by worker processes, and found again only with its file."""
+    monkeypatch.setattr(trm_data.extensions, "_ADDED", {})
+    monkeypatch.setenv("TRM_EXPERIMENTS", "")
+    example = (
+        (PROJECT / "examples" / "nqueens" / "nqueens.py")
+        .read_text()
+        .replace('name = "nqueens"', 'name = "filed"')
+    )
+    file = tmp_path / "my_kind.py"
+    file.write_text(
+        "import trm_data\n" + example.replace("class NQueens", "@trm_data.add_kind\nclass NQueens")
+    )
+    told = run("build", "filed", "--help", "--experiments", str(file)).stdout
+    assert "trm-data build filed" in told
+    assert "Place the missing queens" in told
+    assert "KIND" not in told
+    command = [
+        TRM_DATA,
+        "build",
+        "filed",
+        "--size",
+        "5",
+        "--val-size",
+        "0",
+        "--test-size",
+        "2",
+        "--workers",
+        "2",
+    ]
+    built = subprocess.run(
+        [*command, "--option", "side=7", "--experiments", file], capture_output=True, text=True, timeout=600
+    )
+    assert built.returncode == 0, built.stderr
+    assert run("verify", "filed-generated-5-aug-0").returncode == 0
+    sys.modules.pop("my_kind")
+    trm_data.extensions._ADDED.clear()
+    monkeypatch.setenv("TRM_EXPERIMENTS", "")
+    assert "--experiments FILE.py" in run("verify", "filed-generated-5-aug-0").stderr
+
+
+@pytest.mark.parametrize("name", ["", "sudoku"])
+def test_a_kind_needs_a_name_of_its_own(name: str) -> None:
+    with pytest.raises(SpecError, match="expected a name of its own"):
+        trm_data.add_kind(type("Mine", (), {"name": name}))

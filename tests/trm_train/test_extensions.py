@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import trm_data.extensions
 import trm_eval
 from tests.conftest import PROJECT, error_of, run_here
 from trm_data.storage.root import Layout
@@ -137,16 +138,20 @@ def test_a_file_of_experiments_that_is_missing_is_named_with_its_folder(
 
 
 @pytest.mark.integration
-def test_experiments_of_a_file(root: Path, tmp_path: Path) -> None:
+def test_experiments_and_a_network_of_a_file(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trm_data.extensions, "_ADDED", {})
     file = tmp_path / "my_study.py"
-    file.write_text(
-        (EXAMPLE / "gated_study.py")
-        .read_text()
-        .replace("gated_6x6", "mine")
-        .replace('mixer="shift"', "num_layers=1")
+    study = (EXAMPLE / "gated_study.py").read_text()
+    study = study.replace("gated_6x6", "mine").replace('mixer="shift"', "num_layers=1")
+    network = (
+        (EXAMPLE / "gated.py").read_text().replace("class Gated(", "@trm_train.add_network\nclass Gated(")
     )
+    assert "@trm_train.add_network" in network
+    file.write_text(f"import trm_train\n{network.replace('from __future__ import annotations', '')}\n{study}")
     try:
-        run = train("--experiments", str(file), experiment="mine")
+        run = train("--experiments", str(file), "--model.architecture", "gated", experiment="mine")
         assert os.environ["TRM_EXPERIMENTS"] == str(file)
         assert (root / "runs" / "my_study" / "mine" / run).is_dir()
         evaluated = run_here(trm_eval_main, "run", "mine", "--experiments", str(file), "--scale", "own")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, make_dataclass
+import inspect
+from dataclasses import dataclass, field, fields, make_dataclass
 from functools import partial
 from typing import Annotated, Any, Literal, Union
 
+import tyro
 from tyro.conf import Positional, arg, subcommand
 
 from trm_data.building.fields import build_fields, build_named, named_fields
@@ -14,7 +16,7 @@ from trm_data.command import Json, Root, emit
 from trm_data.commands.common import facts_of, print_built, print_estimate
 from trm_data.errors import SpecError, UsageError
 from trm_data.kinds.fields import NO_DEFAULT_SHOWN, BuildFields, BuildOwn
-from trm_data.kinds.registry import ENTRY_POINTS, built_in, own_kind
+from trm_data.kinds.registry import KindParts, built_in, own_kind
 from trm_data.storage.root import resolve_root
 
 
@@ -102,12 +104,32 @@ class BuildNamed:
 
 @dataclass(frozen=True)
 class Build:
-    """Build a dataset: `trm-data build sudoku --size 500 --aug 1000`, or a named one: `trm-data build NAME`."""
+    """Build a dataset: `trm-data build sudoku --size 500 --aug 1000`, or a named one: `trm-data build NAME`.
+
+    Kinds of installed packages and of `--experiments FILE.py` have their own names: `trm-data build nqueens --help`.
+    """
 
     def run(self) -> int:
         """Build the dataset."""
         kind: BuildFields | BuildNamed = self.kind  # pyright: ignore[reportAttributeAccessIssue]
         return kind.run() if isinstance(kind, BuildNamed) else run_fields(kind)
+
+
+def named_fields_of(parts: KindParts) -> type[BuildOwn]:
+    """Return the fields of an own kind as a subcommand with its name and its docstring."""
+    of = Annotated[str, tyro.conf.Fixed, tyro.conf.Suppress]
+    about = (inspect.getdoc(parts.implementation) or "").partition("\n")[0]
+    options = ", ".join(getattr(parts.implementation, "option_names", ())) or "none"
+    return make_dataclass(
+        "BuildOwn",
+        [("kind", of, field(default=parts.name))],
+        bases=(BuildOwn,),
+        frozen=True,
+        kw_only=True,
+        namespace={
+            "__doc__": f"Build a dataset of the kind {parts.name}. {about}\n\n--option NAME: {options}."
+        },
+    )
 
 
 def build_command(arguments: list[str]) -> type[Build]:
@@ -121,11 +143,9 @@ def build_command(arguments: list[str]) -> type[Build]:
         return Build
     by_kind = {name: parts.fields for name, parts in built_in().items() if parts.fields is not None}
     named = arguments[1] if len(arguments) > 1 else ""
-    if named not in by_kind and _is_own_kind(named):
-        parts = own_kind(named)
-        if parts is not None and parts.fields is not None:
-            by_kind[named] = parts.fields
-    commands = {**by_kind, OWN: BuildOwn, NAMED: BuildNamed}
+    if named not in by_kind and (parts := own_kind(named)):
+        by_kind[named] = parts.fields or named_fields_of(parts)
+    commands = {**by_kind, NAMED: BuildNamed}
     kinds: Any = Union[tuple(Annotated[made, subcommand(name)] for name, made in commands.items())]  # noqa: UP007
     return make_dataclass(
         "Build",
@@ -137,26 +157,23 @@ def build_command(arguments: list[str]) -> type[Build]:
     )
 
 
-OWN, NAMED = "own", "named"
+NAMED = "named"
 
 
 def name_subcommand(arguments: list[str]) -> list[str]:
-    """Insert the subcommand: `named` for `build NAME` and `--all-for`, `own` for a KIND of another package."""
+    """Insert the subcommand `named` for `build NAME` and `--all-for`."""
     if arguments[:1] != ["build"]:
         return arguments
     if len(arguments) < 2:
         raise UsageError(_name_first([]))
     first = arguments[1]
-    if first == "other":  # former name of `own`
-        return ["build", OWN, *arguments[2:]]
-    known = {name for name, parts in built_in().items() if parts.fields is not None} | {OWN, NAMED}
+    known = {name for name, parts in built_in().items() if parts.fields is not None} | {NAMED}
     if first in known or first in ("-h", "--help"):
         return arguments
-    if not _is_own_kind(first):
-        _check_named(arguments[1:], known)
-        return ["build", NAMED, *arguments[1:]]
-    parts = own_kind(first)
-    return arguments if parts is not None and parts.fields is not None else ["build", OWN, *arguments[1:]]
+    if own_kind(first) is not None:
+        return arguments
+    _check_named(arguments[1:], known)
+    return ["build", NAMED, *arguments[1:]]
 
 
 def _check_named(words: list[str], kinds: set[str]) -> None:
@@ -179,13 +196,6 @@ def _name_first(words: list[str]) -> str:
     kinds = ", ".join(name for name, parts in built_in().items() if parts.fields is not None)
     command = " ".join(["trm-data build KIND", *words])
     return f"name first what to build: {command}; a kind ({kinds}) or a named dataset (trm-data build --help)"
-
-
-def _is_own_kind(name: str) -> bool:
-    """Return whether another package provides a kind of this name."""
-    from importlib.metadata import entry_points
-
-    return bool(name) and bool(entry_points(group=ENTRY_POINTS, name=name))
 
 
 def run_fields(fields: BuildFields) -> int:

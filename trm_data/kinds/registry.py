@@ -1,4 +1,4 @@
-"""Registry of the kinds of puzzles: the folders of this package, and entry points of others.
+"""Registry of the kinds of puzzles: the folders of this package, entry points of others, and those of the user's file.
 
 A kind of this package is a folder here whose module `options` has a `KindParts` as `PARTS`. An entry point names such
 parts, or a class with the methods of `kinds.base.Kind`; then the class attributes `options_type`, `fields` and `warm`
@@ -10,18 +10,19 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import pkgutil
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import trm_data.kinds
 from trm_data.closest import no_such
 from trm_data.errors import SpecError
+from trm_data.extensions import add_extension, extensions_of
 from trm_data.kernel import kernel_folder
 from trm_data.specs import DatasetSpec, Options, OwnOptions, SourceSpec
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 ENTRY_POINTS = "trm_data.kinds"
 """Entry-point group in which other packages name their kinds."""
+AKind = TypeVar("AKind")
 
 
 @cache
@@ -45,22 +47,36 @@ def built_in() -> dict[str, KindParts]:
 
 
 def own_kind(name: str) -> KindParts | None:
-    """Return the kind that another package registers as an entry point; None if there is none."""
-    for entry in entry_points(group=ENTRY_POINTS, name=name):
-        try:
-            given = entry.load()
-        except (ImportError, AttributeError) as error:
-            raise SpecError(f"kind {name!r}: {entry.value} cannot be imported ({error})") from error
-        if isinstance(given, KindParts):
-            return given
-        return KindParts(
-            name=name,
-            implementation=given,
-            options=getattr(given, "options_type", OwnOptions),
-            fields=getattr(given, "fields", None),
-            warm=getattr(given, "warm", ""),
-        )
-    return None
+    """Return the kind of another package or of the user's file; None if there is none."""
+    entry = extensions_of(ENTRY_POINTS).get(name)
+    if entry is None:
+        return None
+    try:
+        given = entry.load()
+    except (ImportError, AttributeError) as error:
+        raise SpecError(f"kind {name!r}: {entry.value} cannot be imported ({error})") from error
+    if isinstance(given, KindParts):
+        return given
+    return KindParts(
+        name=name,
+        implementation=given,
+        options=getattr(given, "options_type", OwnOptions),
+        fields=getattr(given, "fields", None),
+        warm=getattr(given, "warm", ""),
+    )
+
+
+def add_kind(kind: type[AKind]) -> type[AKind]:
+    """Add a kind of puzzle under its `name`; a decorator for a script, or for the file of `--experiments FILE.py`.
+
+    Raises:
+        SpecError: It has no name of its own.
+    """
+    name = getattr(kind, "name", "")
+    if not name or name in built_in():
+        raise SpecError(f"{kind.__qualname__}.name: expected a name of its own, got {name!r}")
+    add_extension(ENTRY_POINTS, name, kind)
+    return kind
 
 
 def code_of(kind: str) -> str:
@@ -73,11 +89,13 @@ def code_of(kind: str) -> str:
         return ""
     given = parts.implementation
     module = given.partition(":")[0] if isinstance(given, str) else given.__module__
-    found = find_spec(module)
-    if found is None or found.origin is None:
+    loaded = sys.modules.get(module)
+    found = find_spec(module) if loaded is None else None
+    origin = getattr(loaded, "__file__", None) or getattr(found, "origin", None)
+    if origin is None:
         return ""
-    file = Path(found.origin)
-    in_package = "." in module or found.submodule_search_locations is not None
+    file = Path(origin)
+    in_package = "." in module or file.name == "__init__.py"
     digest = hashlib.sha256()
     for path in sorted(file.parent.rglob("*.py")) if in_package else [file]:
         digest.update(
@@ -107,7 +125,12 @@ def load_kind(name: str) -> Kind:
 
 
 def _no_kind(name: str) -> str:
-    return no_such(f"no kind {name!r}", name, kind_names(), "that of another package needs it installed")
+    return no_such(
+        f"no kind {name!r}",
+        name,
+        kind_names(),
+        "an own one needs its package installed, or --experiments FILE.py",
+    )
 
 
 def warm_module(name: str) -> str:
@@ -124,7 +147,7 @@ def is_compiled(kind: str) -> bool:
 
 def kind_names() -> list[str]:
     """Return every kind that can be built here; the kind of imported rows cannot be built."""
-    others = sorted({entry.name for entry in entry_points(group=ENTRY_POINTS)})
+    others = sorted(extensions_of(ENTRY_POINTS))
     return [*(name for name, parts in built_in().items() if parts.fields is not None), *others]
 
 
@@ -213,7 +236,7 @@ class KindParts:
         name: Name in specifications and manifests; never changes.
         implementation: The class with the methods of `kinds.base.Kind`, or `module:class` if it is in this package.
         options: Class of the options specific to this kind in a specification.
-        fields: Its build fields; None if `trm-data build own` takes options as text.
+        fields: Its build fields; None if `--option` takes them as text.
         warm: Module whose function `warm` runs the kernels of every build once, before workers are forked. In
             this package its `PARTS` are compiled in parallel at the first build.
         spellings: Returns the spellings of a dataset name of this kind, that of default names first; empty if there is

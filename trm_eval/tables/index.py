@@ -28,6 +28,7 @@ from trm_data.catalog.query import tables_read
 from trm_data.catalog.schema import quote_identifier, quote_literal, schema_sql
 from trm_data.catalog.write import rewritten
 from trm_data.errors import Note
+from trm_data.extensions import OWN_FILE
 from trm_data.storage.digests import checked_files, one_of_each
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
@@ -153,7 +154,7 @@ def _version() -> str:
     """Return a digest of what else the rows depend on: views, columns, experiments, and installed extensions."""
     package = files("trm_train")
     defining = [path for name in DEFINITIONS for path in sorted(Path(str(package / name)).glob("**/*.py"))]
-    if own := os.environ.get("TRM_EXPERIMENTS"):
+    if own := os.environ.get(OWN_FILE):
         defining.append(Path(own).expanduser())
     marks = [(str(path), status.st_size, status.st_mtime_ns) for path in defining if (status := _stat(path))]
     schemas = [schema.to_string() for schema in STORED.values()]

@@ -8,8 +8,8 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from trm_data.closest import closest, one_of
+from trm_data.extensions import take_option
 from trm_data.storage.root import Layout
-from trm_train.config.overrides import take_option
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import GLOB, load_experiments
 from trm_train.experiments.setting import PUZZLES

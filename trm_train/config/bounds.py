@@ -5,7 +5,7 @@ Every error of a bound names the key, the value and the allowed range.
 A variant ("form") declares its tag as a field with one value (`name: Literal["adamw"] = "adamw"`), so tag and class
 always match. The common options of all forms are in a base class. The first form is the default: a stored part without
 a tag has this form, and its tag is not part of a run's identity. Another package adds forms by entry point
-(`extensions.py`).
+(`trm_train/extensions`).
 """
 
 from __future__ import annotations

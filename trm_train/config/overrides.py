@@ -10,22 +10,20 @@ options with the fields of the chosen forms.
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import tyro
 from tyro.conf import arg
 
+from trm_data.extensions import take_option
 from trm_train.config.execution import ExecutionConfig
 from trm_train.config.model import BlocksConfig, ModelConfig
 from trm_train.config.run import ALTERNATIVES, RunConfig
 from trm_train.config.scheduled import PARSERS, Function, Piecewise, Spelled
 from trm_train.errors import ConfigError
-from trm_train.extensions import EXPERIMENTS
 
 
 def choose_forms(config: RunConfig, arguments: Sequence[str]) -> tuple[RunConfig, list[str]]:
@@ -108,30 +106,6 @@ class _OnlyConfig:
     """Options of a configuration."""
 
     config: Annotated[RunConfig, arg(name="")]
-
-
-def take_option(option: str, arguments: list[str]) -> tuple[str | None, list[str]]:
-    """Return the last value of an option, and the arguments without the option."""
-    value, rest, position = None, list[str](), 0
-    while position < len(arguments):
-        word = arguments[position]
-        if word == option and position + 1 < len(arguments):
-            value = arguments[position + 1]
-            position += 1
-        elif word.startswith(f"{option}="):
-            value = word.removeprefix(f"{option}=")
-        else:
-            rest.append(word)
-        position += 1
-    return value, rest
-
-
-def take_experiments(arguments: list[str]) -> list[str]:
-    """Return the arguments without `--experiments FILE`; store FILE in the environment, for all processes."""
-    file, rest = take_option("--experiments", arguments)
-    if file is not None:
-        os.environ[EXPERIMENTS] = str(Path(file).absolute())
-    return rest
 
 
 def split_overrides(arguments: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 
 import trm_train.experiments
 from trm_data.closest import no_such
+from trm_data.extensions import OWN_FILE
 from trm_data.named import first_name
 from trm_train.config.run import RunConfig, identity_hash
 from trm_train.errors import ConfigError
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.setting import OWN, Scale, Setting
-from trm_train.extensions import EXPERIMENTS, load_experiment_modules
+from trm_train.extensions import load_experiment_modules
 
 
 @dataclass(frozen=True)
@@ -135,16 +136,16 @@ def add_experiment(item: Experiment) -> None:
 
 def load_experiments() -> dict[str, Experiment]:
     """Return all experiments by name: those of this package in the order of its files, then those of other packages."""
-    _import_experiments(os.environ.get(EXPERIMENTS))
+    _import_experiments(os.environ.get(OWN_FILE))
     return dict(_EXPERIMENTS)
 
 
 @functools.cache
 def _import_experiments(file: str | None) -> None:
-    """Import every module that registers experiments, once for each file of the user."""
+    """Import every module that registers experiments, once for each `file` of the user."""
     for module in pkgutil.iter_modules(trm_train.experiments.__path__):
         importlib.import_module(f"{trm_train.experiments.__name__}.{module.name}")
-    load_experiment_modules(file)
+    load_experiment_modules()
 
 
 def experiments_at(setting: Setting) -> dict[str, Experiment]:
