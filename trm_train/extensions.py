@@ -53,7 +53,10 @@ def check_known(kind: str, name: str, built_in: Iterable[str], key: str) -> None
         return
     found = extensions(kind)
     if name not in found:
-        raise ForeignRunError(one_of(key, [*built_in, *sorted(found)], name))
+        known = one_of(key, [*built_in, *sorted(found)], name)
+        raise ForeignRunError(
+            f"{known} (one of your own needs its package installed, or --experiments FILE.py)"
+        )
 
 
 def load_extension(kind: str, name: str, built_in: Iterable[str], key: str) -> Any:

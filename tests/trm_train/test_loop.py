@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import jax
 import pytest
 
 from tests.support.roots import root_with
@@ -203,7 +204,9 @@ def test_starting_anew_forgets_the_run(layout: Layout, undisturbed: TrainResult)
 
 
 @pytest.mark.integration
-def test_a_second_start_compiles_nothing(layout: Layout, undisturbed: TrainResult) -> None:
+def test_a_second_start_compiles_nothing_also_with_a_moved_cache(
+    layout: Layout, undisturbed: TrainResult, tmp_path: Path
+) -> None:
     program = TRAIN.format(tests=str(Path(__file__).parent))
     program = program.replace(
         'print("ready"',
@@ -212,8 +215,10 @@ def test_a_second_start_compiles_nothing(layout: Layout, undisturbed: TrainResul
     )
     program += "\nimport json\nprint(json.dumps({e: events.count(e) for e in set(events)}))\n"
     shutil.rmtree(undisturbed.folder.uri("checkpoints"))  # its first start was in this process
+    shutil.copytree(jax.config.jax_compilation_cache_dir, tmp_path / "moved")
     done = subprocess.run(
         [sys.executable, "-c", program, str(layout.machine)],
+        env={**os.environ, "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "moved")},
         capture_output=True,
         text=True,
         check=True,

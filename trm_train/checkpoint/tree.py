@@ -34,7 +34,15 @@ CARRY_NAMES = ("steps", "halted", "current")
 
 
 def state_tree(state: TrainState) -> dict[str, Any]:
-    """Return a training state as nested dictionaries of arrays."""
+    """Return a training state as nested dictionaries of arrays.
+
+    Raises:
+        CheckpointError: The state has names or arrays that a checkpoint cannot hold.
+    """
+    for path, leaf in jax.tree_util.tree_leaves_with_path(state):
+        if 0 in getattr(leaf, "shape", ()):
+            name = ".".join(_names(path))
+            raise CheckpointError(f"{name} has the shape {leaf.shape}: no checkpoint holds it. Leave it out")
     carry = state.carry
     taken = sorted(set(CARRY_NAMES) & set(carry.states))
     if taken:

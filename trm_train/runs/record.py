@@ -298,7 +298,7 @@ def _parse_record(content: bytes, folder: Folder) -> RunRecord:
             if not whole:
                 raise
             raise ForeignRunError(
-                f"{where}: was written by another version: {error}. Use the version that wrote it."
+                f"{where}: cannot be read by this version: {error}. Use what wrote it."
             ) from error
         value["input_spec"] = InputSpec.from_json(value["input_spec"])
         value["mixture"] = tuple(Component(**each) for each in value.get("mixture", ()))

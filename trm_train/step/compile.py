@@ -85,6 +85,9 @@ def use_compilation_cache() -> None:
         folder = user_cache() / "xla"
         folder.mkdir(parents=True, exist_ok=True)
         jax.config.update("jax_compilation_cache_dir", str(folder))
+    if jax.default_backend() != "gpu":
+        # The default puts the path of a GPU's autotuning cache into every key: a moved cache is never hit (jax 0.10.2).
+        jax.config.update("jax_persistent_cache_enable_xla_caches", "none")
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 

@@ -25,6 +25,7 @@ from trm_data.storage.lease import leased, locked
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder, Lease
 from trm_train.checkpoint.manager import Checkpoints, Keep, Restored
+from trm_train.checkpoint.tree import state_tree
 from trm_train.config.data import MixtureConfig
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.cost import flops_by_stage
@@ -139,6 +140,7 @@ def start_run(
     record, lease = _take_over(stack, folder, record, layout, console, hosts, resume=resume, extend=extend)
     console.note("compiling the step")
     compiled, shapes, model = compile_train_step(config, record.input_spec, mesh, _rows(dataset))
+    state_tree(shapes)  # raises an error for a state that no checkpoint could hold
     hosts.barrier("the compiled programs", limit_s=COMPILED_S)
     if hosts.count > 1:  # with "auto", hosts with different device memory choose different numbers
         hosts.prove_equal("the compiled programs", {"micro_batches": compiled.micro_batches})

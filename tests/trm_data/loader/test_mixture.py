@@ -1,6 +1,7 @@
 """A mixture: exact proportions in any window, one token space, equal batches for any hosts and any start."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 import trm_data
 from tests.conftest import small_request
+from tests.trm_data.kinds.test_arc import task as arc_task
 from trm_data.building.flow import build_dataset
 from trm_data.errors import SpecError
 from trm_data.kinds.sudoku.options import SudokuOptions
@@ -160,3 +162,19 @@ def test_puzzles_that_another_dataset_tests_are_refused_or_left_out(root, tmp_pa
         for row in batch["inputs"][batch["tasks"] == 1].astype(np.uint8)
     }
     assert seen == rows
+
+
+def test_a_task_that_another_arc_set_tests_is_refused_or_left_out(tmp_path) -> None:
+    """As 376 of ARC-1's evaluation tasks, which ARC-2 has for training."""
+    for name, training, evaluation in (("first", (1, 2), (3, 4)), ("second", (3, 5, 6), (7, 8))):
+        for subset, seeds in (("training", training), ("evaluation", evaluation)):
+            (tmp_path / name / subset).mkdir(parents=True)
+            for seed in seeds:
+                file = tmp_path / name / subset / f"{name}{seed}.json"
+                file.write_text(json.dumps(arc_task(100 * seed)))
+        source = f"repo:{tmp_path / name}"
+        trm_data.build_dataset("arc", source=source, aug=2, root=tmp_path, name=name, quiet=True, workers=1)
+    with pytest.raises(SpecError, match=r"1 of 5 of second .*shared-puzzles drop"):
+        open_mixture({"first": 1, "second": 1}, tmp_path)
+    mixture = open_mixture({"first": 1, "second": 1}, tmp_path, shared_puzzles="drop")
+    assert [len(mixture.kept(at)[1]) for at in (0, 1)] == [4, 4]
