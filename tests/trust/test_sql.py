@@ -239,6 +239,7 @@ def test_from_python_too(layout: Layout, outside: Path, ask: Callable[..., Any])
         "SELECT split, (SELECT count(*) FROM puzzles AS p WHERE p.split = s.split) FROM splits AS s",
         "WITH RECURSIVE r AS (SELECT 1 AS a UNION ALL SELECT a + 1 FROM r WHERE a < 3) FROM r",
         "SELECT DISTINCT ON (split) * FROM puzzles USING SAMPLE 10",
+        "SELECT DISTINCT split FROM puzzles LIMIT 2",
         "FROM puzzles, range(3) QUALIFY row_number() OVER (PARTITION BY split) = 1",
         "FROM puzzles AS p JOIN splits AS s ON p.group_index < s.num_groups ORDER BY ALL LIMIT 3",
         "SELECT * FROM information_schema.columns",
