@@ -9,10 +9,19 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+import trm_data.catalog.query
+import trm_data.cli
+import trm_eval.cli
+import trm_eval.tables.query
+from tests.conftest import run_here
 from trm_data.command.signals import ending_at_once, handled
+from trm_data.errors import QueryError
 
 WORKS = """
 import threading
@@ -88,3 +97,29 @@ def test_a_terminal_has_its_cursor_back() -> None:
     os.close(ours)
     assert done.returncode == 5
     assert said.rfind(b"\x1b[?25h") > said.rfind(b"\x1b[?25l") >= 0
+
+
+@pytest.mark.parametrize(
+    ("main", "module", "name"),
+    [
+        (trm_data.cli.main, trm_data.catalog.query, "query_catalog"),
+        (trm_eval.cli.main, trm_eval.tables.query, "query_results"),
+    ],
+)
+def test_ctrl_c_ends_a_query_at_once(
+    main: Callable[[list[str]], None],
+    module: ModuleType,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """DuckDB looks at signals between its tasks, up to half a minute later."""
+    seen: list[object] = []
+
+    def query(*arguments: object, **options: object) -> None:
+        seen.append(signal.getsignal(signal.SIGINT))
+        raise QueryError("seen")
+
+    monkeypatch.setattr(module, name, query)
+    assert run_here(main, "sql", "SELECT 1", "--root", str(tmp_path)).returncode == 2
+    assert seen == [signal.SIG_DFL]

@@ -1,7 +1,7 @@
 """Signals: SIGTERM ends a command as Ctrl-C does, by an exception, so that its workers and leases end with it.
 
-Python handles a signal only between its own instructions: during a jax program, perhaps minutes later. So commands that
-compile and run jax programs use `ending_at_once`, and training has a handler of its own (`handled`).
+Python handles a signal only between its own instructions: during a jax program or a query, perhaps minutes later. So
+commands that run jax programs or queries use `ending_at_once`, and training has a handler of its own (`handled`).
 """
 
 from __future__ import annotations

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from tyro.conf import Positional, arg
 
 from trm_data.command import Json, Root, SkipDamaged, Wide, say_what_is_left_out
+from trm_data.command.signals import ending_at_once
 from trm_data.commands.answer import FormOption, Out, choose_form, give_answer, give_views, read_query
 from trm_data.errors import QueryError, UsageError
 from trm_data.storage.root import resolve_root
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +49,8 @@ class Sql:
             raise UsageError(f"{query}: named queries belong to results: trm-eval sql {query}")
         form = choose_form(self.form, self.out, as_json=self.json)
         try:
-            found = query_catalog(resolve_root(self.root), query, as_table=form == "parquet")
+            with ending_at_once():
+                found = query_catalog(resolve_root(self.root), query, as_table=form == "parquet")
         except QueryError as error:
             if "does not exist" not in str(error):
                 raise

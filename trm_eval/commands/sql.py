@@ -10,6 +10,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from trm_data.command import Json, Root, SkipDamaged, Wide, emit, say_what_is_left_out
+from trm_data.command.signals import ending_at_once
 from trm_data.commands.answer import FormOption, Out, choose_form, give_answer, give_views, read_query
 from trm_data.errors import QueryError
 from trm_data.storage.root import root_to_read
@@ -57,7 +58,7 @@ class Sql:
             )
         query = read_query("-" if self.query is None else self.query)
         form = choose_form(self.form, self.out, as_json=self.json)
-        with skipping_damaged(self.skip_damaged):
+        with skipping_damaged(self.skip_damaged), ending_at_once():
             found = query_results(layout, query, verify=self.verify, as_table=form == "parquet")
         give_answer(found, form, self.out, wide=self.wide)
         rows = found.rows if found.table is None else found.table
