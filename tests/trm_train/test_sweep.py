@@ -22,6 +22,7 @@ from trm_train.cli import main
 from trm_train.config.overrides import parse_config
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import find_run_of
+from trm_train.experiments.setting import OWN
 from trm_train.experiments.sweep import (
     parse_grid,
     points_of_runs,
@@ -140,6 +141,8 @@ def test_a_record_says_what_varies_and_is_read_back(root: Layout) -> None:
     write_sweep(sweep, root)
     ((read,), problems) = read_sweeps(root)
     assert (read, problems) == (sweep, [])
+    widths = plan_sweep("widths", item, {"model.hidden_size": ("16", "32")}, [0], root)[0]
+    assert (sweep.setting, widths.setting) == (OWN, item.setting())
     record = json.loads(root.sweeps.read("mine.json") or b"")
     assert record["points"][0]["values"] == [
         {"name": "training puzzles", "value": 24, "unit": "puzzles"},

@@ -27,7 +27,7 @@ from trm_train.errors import ConfigError
 from trm_train.experiments.dataset import is_built, plan_dataset
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.registry import Experiment, load_experiments
-from trm_train.experiments.setting import Setting
+from trm_train.experiments.setting import OWN, Setting
 
 FORMAT_VERSION = 1
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,59}")
@@ -74,7 +74,7 @@ class Sweep:
     Attributes:
         name: Name of the sweep; reports and queries use it as the group of its runs.
         experiment: Experiment of all its runs.
-        setting: Setting of the experiment.
+        setting: Setting of the experiment; `OWN` if runs have other datasets than the experiment.
         grid: Values of each swept option.
         points: Combinations of these values, in the order of the grid.
     """
@@ -267,7 +267,9 @@ def make_sweep(
             else:
                 values.append(Varied(short, text))
         points.append(Point(dataclasses.replace(config, seed=0), tuple(values)))
-    sweep = Sweep(name=name, experiment=item.name, setting=item.setting(), grid=grid, points=tuple(points))
+    trained_on = {config.data.names for config in configs}
+    setting = item.setting() if trained_on == {item.make().data.names} else OWN
+    sweep = Sweep(name=name, experiment=item.name, setting=setting, grid=grid, points=tuple(points))
     known = _read(f"{name}.json", layout)
     if known is not None and (known.experiment, known.identities) != (item.name, sweep.identities):
         got, expected = (
