@@ -44,9 +44,18 @@ _HASH_FACTOR = 0x9E3779B97F4A7C15
 
 @dataclass(frozen=True)
 class SourceRows:
-    """Rows of a file as arrays of N: the result of each kind's reader, and the input of tasks, in parts."""
+    """Rows of a file as arrays of N: the result of each kind's reader, and the input of tasks, in parts.
 
-    def take(self, positions: NDArray[np.int64]) -> Self:
+    Attributes:
+        lines: Line of text or row of a table in the file, from 1, int64 [N].
+    """
+
+    lines: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def take(self, positions: NDArray[np.int64] | slice) -> Self:
         """Return the rows at `positions`."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return dataclasses.replace(
@@ -109,13 +118,11 @@ class StatedRows(SourceRows):
         questions: Cells, uint8 [N, S].
         answers: Given cells, all 0 if there is no answer, uint8 [N, S].
         ratings: Given ratings, NaN if there is none, float32 [N].
-        lines: Line in the file, from 1, int64 [N].
     """
 
     questions: NDArray[np.uint8]
     answers: NDArray[np.uint8]
     ratings: NDArray[np.float32]
-    lines: NDArray[np.int64]
 
 
 def read_rows(
@@ -147,8 +154,8 @@ def read_rows(
     rejects: dict[int, Reject] = {}
     count = 0
     try:
-        rows = read(source)
-        while batch := list(itertools.islice(rows, ROWS_AT_ONCE)):
+        texts = read(source)
+        while batch := list(itertools.islice(texts, ROWS_AT_ONCE)):
             read_batch = _decode(batch, decoder)
             good = np.flatnonzero(read_batch.good)
             questions += read_batch.questions[good].tobytes()
@@ -175,18 +182,22 @@ def read_rows(
     if not count:
         raise SourceError(f"{source.shown}: has no rows")
     found = StatedRows(
+        np.frombuffer(lines, np.int64),
         np.frombuffer(questions, np.uint8).reshape(-1, decoder.cells),
         np.frombuffer(answers, np.uint8).reshape(-1, decoder.cells),
         np.frombuffer(ratings, np.float32),
-        np.frombuffer(lines, np.int64),
     )
     repeated = _repeated(found) if distinct else {}
     for position, first in repeated.items():
         reason = f"the same {noun} as line {first}"
         rejects[numbers[position]] = Reject(source.shown, lines[position], reason)
-    if repeated:
-        found = found.take(np.delete(np.arange(len(lines)), list(repeated)))
-    return found, [rejects[number] for number in sorted(rejects)]
+    kept = np.delete(np.arange(len(lines)), list(repeated))
+    if repeated:  # moved in place, because a copy of all rows is large
+        for start in range(0, len(kept), ROWS_AT_ONCE):
+            rows = kept[start : start + ROWS_AT_ONCE]
+            for values in (found.lines, found.questions, found.answers, found.ratings):
+                values[start : start + len(rows)] = values[rows]
+    return found.take(slice(len(kept))), [rejects[number] for number in sorted(rejects)]
 
 
 class _Batch(NamedTuple):
@@ -283,10 +294,12 @@ def read_csv(text: Iterator[str], shown: str, named: Mapping[str, str] | None = 
     for fields in reader:
         if not fields:
             continue
-        extra = any(map(str.strip, fields[width:]))
-        problem = f"{len(fields)} fields; expected {width}, as in the header" if extra else ""
-        fields.extend([""] * (width - len(fields) + 1))  # the last field represents a missing column
-        fields[width:] = [""]
+        problem = ""
+        if (count := len(fields)) != width:
+            if any(map(str.strip, fields[width:])):
+                problem = f"{count} fields; expected {width}, as in the header"
+            fields = [*fields[:width], *[""] * (width - count)]
+        fields.append("")  # represents a missing column
         yield TextRow(
             reader.line_num,
             fields[question].removeprefix("'"),

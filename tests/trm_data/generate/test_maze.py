@@ -100,8 +100,8 @@ def test_mazes_are_like_the_published_ones(shared_data: Path) -> None:
     with fetch_source(parse_source(f"csv:{path}")) as source:
         published, _ = read_mazes(source, 30, 30)
     mazes, shares = _generate(7, 0, 0, 150, 30, 30, 109, 0.3, 0.5, 1_000_000)
-    steps = [label_mazes(inputs, 30, 30).path_steps for inputs in (mazes, published.inputs)]
-    walls = [(inputs == MAZE_WALL).mean(axis=1) for inputs in (mazes, published.inputs)]
+    steps = [label_mazes(inputs, 30, 30).path_steps for inputs in (mazes, published.questions)]
+    walls = [(inputs == MAZE_WALL).mean(axis=1) for inputs in (mazes, published.questions)]
     assert steps[0].min() >= 109
     assert abs(steps[0].mean() - steps[1].mean()) < 1.6
     assert ks_2samp(*steps).pvalue > 1e-3

@@ -237,12 +237,12 @@ def test_most_moved_labels_of_published_mazes_break_the_rule(shared_data) -> Non
     with fetch_source(parse_source(f"csv:{shared_data / 'maze' / 'maze_30x30_hard_1k_train.csv'}")) as source:
         rows, _ = read_mazes(source, 30, 30)
     kept = [
-        (label_mazes(rows.inputs[:, cells], 30, 30).labels == rows.labels[:, cells]).all(axis=1).mean()
+        (label_mazes(rows.questions[:, cells], 30, 30).labels == rows.answers[:, cells]).all(axis=1).mean()
         for cells in (source_cells(dihedral, 30, 30) for dihedral in range(1, 8))
     ]
     assert np.mean(kept) == pytest.approx(0.134, abs=0.001)
     assert max(kept) == pytest.approx(0.931, abs=0.001)
-    paths, forced = count_shortest_paths(rows.inputs, 30, 30)
+    paths, forced = count_shortest_paths(rows.questions, 30, 30)
     assert np.median(np.log10(paths)) == pytest.approx(6.6, abs=0.05)
     assert forced.mean() == pytest.approx(0.69, abs=0.01)
 

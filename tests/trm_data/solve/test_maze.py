@@ -24,10 +24,10 @@ def test_published_labels_follow_the_rule(shared_data: Path) -> None:
         rows, rejects = read_mazes(source, 30, 30)
     assert len(rows) == 1000
     assert not rejects
-    found = label_mazes(rows.inputs, 30, 30)
-    np.testing.assert_array_equal(found.labels, rows.labels)
+    found = label_mazes(rows.questions, 30, 30)
+    np.testing.assert_array_equal(found.labels, rows.answers)
     np.testing.assert_array_equal(found.path_steps + 1, rows.ratings)
-    assert path_problems(rows.inputs, rows.labels, 30, 30) == [None] * 1000
+    assert path_problems(rows.questions, rows.answers, 30, 30) == [None] * 1000
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,13 @@ import pytest
 from tests.conftest import run_here
 from trm_data.cli import main
 from trm_data.errors import SourceError
-from trm_data.kinds.maze.source import MazeRows, read_mazes
-from trm_data.kinds.sudoku.source import PuzzleRows, read_puzzles
+from trm_data.kinds.maze.source import read_mazes
+from trm_data.kinds.sudoku.source import read_puzzles
 from trm_data.manifest import read_manifest
 from trm_data.records import Reject
 from trm_data.sources import unpack
 from trm_data.sources.base import fetch_source, parse_source
+from trm_data.sources.rows import StatedRows
 from trm_data.storage.root import resolve_root
 
 KINDS = ("csv", "txt", "table")
@@ -38,7 +39,7 @@ LINES = ["\n".join(rows) for rows in PUZZLES]
 ZEROS = ["\n".join(rows).replace(".", "0") for rows in PUZZLES]
 
 
-def read(path: Path, side: int = 4, **changes: str) -> tuple[PuzzleRows, list[Reject]]:
+def read(path: Path, side: int = 4, **changes: str) -> tuple[StatedRows, list[Reject]]:
     ref = dataclasses.replace(parse_source(str(path), allowed=KINDS), **changes)
     with fetch_source(ref) as source:
         return read_puzzles(source, side)
@@ -104,7 +105,7 @@ FORMS: dict[str, str] = {
 def test_every_form_of_text_is_the_same_puzzles(tmp_path: Path, name: str) -> None:
     rows, rejects = read(write(tmp_path / name, FORMS[name]))
     assert rejects == []
-    assert rows.puzzles.tolist() == NUMBERS
+    assert rows.questions.tolist() == NUMBERS
 
 
 @pytest.mark.parametrize("name", ["records.txt", "object_of_columns.json"])
@@ -128,7 +129,7 @@ def test_tables_of_texts_and_of_numbers(tmp_path: Path) -> None:
     np.savez(tmp_path / "numbers.npz", quizzes=np.array(GRIDS))
     for path in sorted(tmp_path.iterdir()):
         rows, rejects = read(path)
-        assert (rejects, rows.puzzles.tolist()) == ([], NUMBERS), path
+        assert (rejects, rows.questions.tolist()) == ([], NUMBERS), path
         assert rows.answers.any() == path.name.startswith("texts")
     assert read(tmp_path / "texts.parquet")[0].ratings[0] == 1.5
     _, rejects = read(tmp_path / "texts.parquet", columns="question=solution")
@@ -149,14 +150,14 @@ def test_compressed_files_are_read_whatever_their_name(tmp_path: Path, ending: s
     packed = PACKERS[ending](FORMS[stem].encode())
     for name in (f"{stem}.{ending}", stem, "bare"):
         rows, rejects = read(write(tmp_path / name, packed))
-        assert (rejects, rows.puzzles.tolist()) == ([], NUMBERS), name
+        assert (rejects, rows.questions.tolist()) == ([], NUMBERS), name
     with pytest.raises(SourceError, match=r"short: broken \w+ file"):
         read(write(tmp_path / "short", packed[: len(packed) // 2]), kind="txt")
 
 
 def test_utf16_as_spreadsheets_write_it(tmp_path: Path) -> None:
     rows, rejects = read(write(tmp_path / "a.csv", FORMS["plain.csv"].encode("utf-16")))
-    assert (rejects, rows.puzzles.tolist()) == ([], NUMBERS)
+    assert (rejects, rows.questions.tolist()) == ([], NUMBERS)
 
 
 @pytest.mark.parametrize("ending", PACKERS)
@@ -243,7 +244,7 @@ def test_archives_and_tables_of_tokens_say_what_to_do(tmp_path: Path) -> None:
 def test_a_grid_that_is_cut_short_is_a_bad_row_with_its_line(tmp_path: Path) -> None:
     text = f"A\n{LINES[0]}\nB\n1...\n..2.\nC\n{LINES[1]}\n"
     rows, rejects = read(write(tmp_path / "a.txt", text))
-    assert rows.puzzles.tolist() == NUMBERS
+    assert rows.questions.tolist() == NUMBERS
     assert rows.lines.tolist() == [2, 10]
     assert [(reject.line, reject.reason) for reject in rejects] == [
         (7, "2 lines of a grid; expected 4 before line 9")
@@ -253,7 +254,7 @@ def test_a_grid_that_is_cut_short_is_a_bad_row_with_its_line(tmp_path: Path) -> 
 def test_a_grid_that_a_section_cuts_short_is_a_bad_row(tmp_path: Path) -> None:
     text = f"[Puzzle]\n{LINES[0]}\n[Puzzle]\n1...\n..2.\n[State]\n{LINES[1]}\n"
     rows, rejects = read(write(tmp_path / "a.sdk", text))
-    assert (rows.puzzles.tolist(), [reject.line for reject in rejects]) == (NUMBERS[:1], [7])
+    assert (rows.questions.tolist(), [reject.line for reject in rejects]) == (NUMBERS[:1], [7])
 
 
 def test_grids_of_another_size_name_their_box(tmp_path: Path) -> None:
@@ -290,8 +291,8 @@ def test_every_form_of_mazes_is_the_same_maze(tmp_path: Path, name: str) -> None
     path = write(tmp_path / name, MAZES[name])
     with fetch_source(parse_source(str(path), allowed=KINDS)) as source:
         rows, rejects = read_mazes(source, 3, 4)
-    assert isinstance(rows, MazeRows)
-    assert rows.inputs[0].tolist() == TOKENS
+    assert isinstance(rows, StatedRows)
+    assert rows.questions[0].tolist() == TOKENS
     assert [reject.reason for reject in rejects] == (["the same maze as line 2"] if "titles" in name else [])
 
 
@@ -299,7 +300,7 @@ FREE = ("    ", "S # ", "  G#")
 WALLS = ("####", "#SG#", "####")
 
 
-def mazes(path: Path, rows: int, columns: int) -> tuple[MazeRows, list[Reject]]:
+def mazes(path: Path, rows: int, columns: int) -> tuple[StatedRows, list[Reject]]:
     with fetch_source(parse_source(str(path), allowed=KINDS)) as source:
         return read_mazes(source, rows, columns)
 
@@ -311,7 +312,7 @@ def test_a_free_first_row_is_a_row(tmp_path: Path, between: str) -> None:
     found, rejects = mazes(path, 3, 4)
     assert rejects == []
     marks = dict(zip("# SG", range(1, 5), strict=True))
-    assert found.inputs.tolist() == [[marks[cell] for row in rows for cell in row] for rows in grids]
+    assert found.questions.tolist() == [[marks[cell] for row in rows for cell in row] for rows in grids]
 
 
 SMALLER: dict[str, str] = {
@@ -353,7 +354,7 @@ def test_a_text_whose_rows_would_shift_is_refused(tmp_path: Path, name: str) -> 
     if "trimmed" in name:  # blank lines divide the mazes, so the next one is whole
         found, rejects = mazes(path, 3, 4)
         assert rejects[0].line == line
-        assert found.inputs.tolist() == [[1, 1, 1, 1, 1, 3, 4, 1, 1, 1, 1, 1]]
+        assert found.questions.tolist() == [[1, 1, 1, 1, 1, 3, 4, 1, 1, 1, 1, 1]]
         return
     with pytest.raises(SourceError) as caught:
         mazes(path, 3, 4)
@@ -367,7 +368,7 @@ def test_mazes_of_numbers_need_their_symbols(tmp_path: Path) -> None:
         assert "--symbols" in read_mazes(source, 3, 4)[1][0].reason
     with fetch_source(dataclasses.replace(ref, symbols="01234")) as source:
         rows, rejects = read_mazes(source, 3, 4)
-    assert (rejects, rows.inputs[0].tolist()) == ([], TOKENS)
+    assert (rejects, rows.questions[0].tolist()) == ([], TOKENS)
 
 
 def test_solutions_below_puzzles_are_not_puzzles(tmp_path: Path) -> None:
@@ -378,7 +379,7 @@ def test_solutions_below_puzzles_are_not_puzzles(tmp_path: Path) -> None:
         "titles": f"Puzzle 1\n{LINES[0]}\nSolution 1\n{solution}\n",
     }.items():
         rows, rejects = read(write(tmp_path / f"{name}.txt", text))
-        assert rows.puzzles.tolist() == NUMBERS[:1], name
+        assert rows.questions.tolist() == NUMBERS[:1], name
         assert ["has no blank cell" in reject.reason for reject in rejects] == [True], name
     with pytest.raises(SourceError, match=r"section \[Answers\]"):
         read(write(tmp_path / "a.sdk", f"[Puzzle]\n{LINES[0]}\n[Answers]\n{solution}\n"))
@@ -420,7 +421,7 @@ def test_the_shared_cases_are_read(shared_data: Path) -> None:
     }  # fmt: skip
     for name, (side, count, clues) in expected.items():
         rows, rejects = read(cases / name, side)
-        assert (len(rows), int(np.count_nonzero(rows.puzzles[0])), rejects) == (count, clues, []), name
+        assert (len(rows), int(np.count_nonzero(rows.questions[0])), rejects) == (count, clues, []), name
 
 
 def test_the_shared_cases_of_text_are_read_or_refused(shared_data: Path) -> None:
@@ -465,6 +466,6 @@ def test_the_shared_cases_of_text_are_read_or_refused(shared_data: Path) -> None
             read(cases / name, side)
     for name in ("line", "one", "tight", "titles"):
         rows = mazes(cases / "t4-32-maze-first-row-free" / f"{name}.txt", 6, 6)[0]
-        assert rows.inputs[0].tolist() == [2] * 6 + [1, 1, 1, 2, 2, 1, 2, 2, 2, 2, 4, 2, 2, 3, 1, 2, 1, 2, 2, 1] + [
+        assert rows.questions[0].tolist() == [2] * 6 + [1, 1, 1, 2, 2, 1, 2, 2, 2, 2, 4, 2, 2, 3, 1, 2, 1, 2, 2, 1] + [
             2, 2, 2, 1, 1, 1, 2, 1, 2, 2
         ], name  # fmt: skip

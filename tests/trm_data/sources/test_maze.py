@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 
 from trm_data.errors import SourceError
-from trm_data.kinds.maze.source import MazeRows, read_mazes
+from trm_data.kinds.maze.source import read_mazes
 from trm_data.sources.base import fetch_source, parse_source
+from trm_data.sources.rows import StatedRows
 
 MAZE = "  # S #   G "
 LABEL = "  # So#  oG "
 OTHER = " G# S #     "
 
 
-def read(path: Path, kind: str = "csv") -> tuple[MazeRows, list[tuple[int, str]]]:
+def read(path: Path, kind: str = "csv") -> tuple[StatedRows, list[tuple[int, str]]]:
     with fetch_source(parse_source(f"{kind}:{path}")) as source:
         rows, rejects = read_mazes(source, 3, 4)
     assert all(reject.file == str(path) for reject in rejects)
@@ -37,19 +38,19 @@ def test_rows_come_with_line_numbers_and_what_they_state(csv_file) -> None:
     rows, rejects = read(csv_file(f"a,{MAZE},{LABEL}, 4 ", "", f"b,{OTHER},,"))
     assert not rejects
     np.testing.assert_array_equal(rows.lines, [2, 4])
-    assert rows.inputs[0].tolist() == [2, 2, 1, 2, 3, 2, 1, 2, 2, 2, 4, 2]  # spaces at both ends are cells
-    assert rows.labels[0].tolist() == [2, 2, 1, 2, 3, 5, 1, 2, 2, 5, 4, 2]
+    assert rows.questions[0].tolist() == [2, 2, 1, 2, 3, 2, 1, 2, 2, 2, 4, 2]  # spaces at both ends are cells
+    assert rows.answers[0].tolist() == [2, 2, 1, 2, 3, 5, 1, 2, 2, 5, 4, 2]
     assert rows.ratings[0] == 4
-    assert not rows.labels[1].any()
+    assert not rows.answers[1].any()
     assert np.isnan(rows.ratings[1])
-    assert rows.inputs.dtype == rows.labels.dtype == np.uint8
+    assert rows.questions.dtype == rows.answers.dtype == np.uint8
     assert rows.ratings.dtype == np.float32
 
 
 def test_only_the_question_is_needed(csv_file) -> None:
     rows, _ = read(csv_file(f"3,{MAZE}", f"4,{OTHER}", header="x,question"))
     assert len(rows) == 2
-    assert not rows.labels.any()
+    assert not rows.answers.any()
 
 
 def test_compressed_files_are_read(tmp_path: Path) -> None:
@@ -108,7 +109,7 @@ def test_cells_in_other_symbols(csv_file) -> None:
     ref = dataclasses.replace(parse_source(f"csv:{path}"), symbols="X.@*")
     with fetch_source(ref) as source:
         rows, rejects = read_mazes(source, 3, 4)
-    assert (rejects, rows.inputs[0].tolist()) == ([], [2, 2, 1, 2, 3, 2, 1, 2, 2, 2, 4, 2])
+    assert (rejects, rows.questions[0].tolist()) == ([], [2, 2, 1, 2, 3, 2, 1, 2, 2, 2, 4, 2])
     with (
         fetch_source(dataclasses.replace(ref, symbols="X.")) as source,
         pytest.raises(SourceError, match=r"mazes.csv: --symbols 'X.' has 2 characters"),

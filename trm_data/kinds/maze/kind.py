@@ -43,11 +43,12 @@ from trm_data.kinds.maze.generate import (
 )
 from trm_data.kinds.maze.options import MazeOptions, longest_unique_path
 from trm_data.kinds.maze.solve import count_shortest_paths, label_mazes, marked_steps, path_problems
-from trm_data.kinds.maze.source import MazeRows, read_mazes
+from trm_data.kinds.maze.source import read_mazes
 from trm_data.kinds.sizes import check_sizes, puzzles_asked
 from trm_data.records import Groups, Reject, SourceFile
 from trm_data.show.drawing import Drawing
 from trm_data.sources.base import LocalSource
+from trm_data.sources.rows import StatedRows
 from trm_data.specs import DatasetSpec, Split
 from trm_data.symmetry.base import Augmenter, Indices, Made, Tokens
 from trm_data.symmetry.dihedral import DIHEDRAL_COUNT, source_cells
@@ -267,7 +268,7 @@ class MazeKind(GridKind):
     @override
     def read_file(self, source: LocalSource, spec: DatasetSpec) -> tuple[NDArray[np.uint8], list[Reject]]:
         rows, rejects = read_mazes(source, *self.grid(spec), distinct=False)
-        return rows.inputs, rejects
+        return rows.questions, rejects
 
     @override
     def answer(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Answer:
@@ -359,9 +360,9 @@ def _generated(seed: int, options: MazeOptions, stream: int, bounds: tuple[int, 
     return _candidates(options, inputs, labelled.labels, np.arange(start, stop))
 
 
-def _checked(options: MazeOptions, shown: str, rows: MazeRows) -> Checked:
+def _checked(options: MazeOptions, shown: str, rows: StatedRows) -> Checked:
     """Return the rows with a path that their label shows, and the rejected rows with the reason."""
-    inputs, stated, lines = rows.inputs, rows.labels, rows.lines
+    inputs, stated, lines = rows.questions, rows.answers, rows.lines
     ruled = label_mazes(inputs, options.rows, options.columns)
     labels = np.where(stated.any(axis=1, keepdims=True), stated, ruled.labels)
     problems: list[str | None] = ["there is no path from S to G"] * len(inputs)

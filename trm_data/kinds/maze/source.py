@@ -1,13 +1,12 @@
 """Read mazes from files of every format that `sources.forms` supports.
 
-Input: an open `LocalSource`. Output: `MazeRows` with the valid rows, and a `Reject` for each invalid row.
+Input: an open `LocalSource`. Output: `StatedRows` with the valid rows, and a `Reject` for each invalid row.
 `kinds.maze.solve` checks whether there is a path and whether the answer marks a shortest one.
 Spaces are free cells, so nothing is stripped.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -21,27 +20,7 @@ from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource
 from trm_data.sources.columns import is_json, json_cells
 from trm_data.sources.forms import Board, join_rows, read_puzzle_rows
-from trm_data.sources.rows import Decoder, SourceRows, TextRow, read_rows
-
-
-@dataclass(frozen=True)
-class MazeRows(SourceRows):
-    """Rows of a source, N of S cells.
-
-    Attributes:
-        inputs: Tokens, uint8 [N, S].
-        labels: Given labels as tokens, all 0 if there is none, uint8 [N, S].
-        ratings: Given ratings, NaN if there is none, float32 [N].
-        lines: Line in the file, from 1, int64 [N].
-    """
-
-    inputs: NDArray[np.uint8]
-    labels: NDArray[np.uint8]
-    ratings: NDArray[np.float32]
-    lines: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.inputs)
+from trm_data.sources.rows import Decoder, StatedRows, TextRow, read_rows
 
 
 def read_mazes(
@@ -51,7 +30,7 @@ def read_mazes(
     *,
     distinct: bool = True,
     progress: Progress | None = None,
-) -> tuple[MazeRows, list[Reject]]:
+) -> tuple[StatedRows, list[Reject]]:
     """Read all rows of a file.
 
     Args:
@@ -62,7 +41,8 @@ def read_mazes(
         progress: Shows the number of rows read.
 
     Returns:
-        The valid rows, without duplicates of earlier rows if `distinct`; and the rejected rows with the reason.
+        The valid rows as tokens, without duplicates of earlier rows if `distinct`; and the rejected rows with the
+        reason.
     """
     check_maze_size(rows, columns)
 
@@ -92,8 +72,7 @@ def read_mazes(
         ),
         is_answer=lambda cells: np.all(cells <= MAZE_PATH, axis=1),
     )
-    found, rejects = read_rows(source, read, decoder, "maze", distinct=distinct, progress=progress)
-    return MazeRows(found.questions, found.answers, found.ratings, found.lines), rejects
+    return read_rows(source, read, decoder, "maze", distinct=distinct, progress=progress)
 
 
 def _in_a_line(text: str, rows: int, columns: int, cells: str) -> str:

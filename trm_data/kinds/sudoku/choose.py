@@ -24,11 +24,12 @@ from trm_data.kinds.sudoku.canonical import canonical_hashes, canonicalize
 from trm_data.kinds.sudoku.generate import generate
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.kinds.sudoku.solve import rate, solve
-from trm_data.kinds.sudoku.source import PuzzleRows, read_puzzles
+from trm_data.kinds.sudoku.source import read_puzzles
 from trm_data.kinds.sudoku.symmetry import SudokuAugmenter, num_elements, num_symmetries
 from trm_data.records import Augmentations, Groups, Reject, Selection, SourceFile
 from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource, Sources
+from trm_data.sources.rows import StatedRows
 from trm_data.specs import DatasetSpec, Split
 
 
@@ -147,9 +148,9 @@ def _generated(seed: int, options: SudokuOptions, stream: int, bounds: tuple[int
     return _rated(puzzles, solutions, unstated, np.arange(start, stop), options.box)
 
 
-def _checked(box: tuple[int, int], shown: str, rows: PuzzleRows) -> Checked:
+def _checked(box: tuple[int, int], shown: str, rows: StatedRows) -> Checked:
     """Return the rows with one solution that matches their answer, and the rejected rows with the reason."""
-    puzzles, answers, lines = rows.puzzles, rows.answers, rows.lines
+    puzzles, answers, lines = rows.questions, rows.answers, rows.lines
     solved = solve(puzzles, *box, limit=2)
     stated = answers.any(axis=1)
     wrong = stated & (answers != solved.solutions).any(axis=1)

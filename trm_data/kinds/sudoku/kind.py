@@ -196,7 +196,7 @@ class SudokuKind(Kind):
     @override
     def read_file(self, source: LocalSource, spec: DatasetSpec) -> tuple[NDArray[np.uint8], list[Reject]]:
         rows, rejects = read_puzzles(source, _options(spec).side, distinct=False)
-        return rows.puzzles + np.uint8(SUDOKU_BLANK), rejects
+        return rows.questions + np.uint8(SUDOKU_BLANK), rejects
 
     @override
     def answer(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Answer:

@@ -1,6 +1,6 @@
 """Read Sudoku puzzles from files of every format that `sources.forms` supports.
 
-Input: an open `LocalSource`. Output: `PuzzleRows` with the valid rows, and a `Reject` for each invalid row.
+Input: an open `LocalSource`. Output: `StatedRows` with the valid rows, and a `Reject` for each invalid row.
 `trm_data.kinds.sudoku` checks whether a puzzle has one solution that matches its answer, only for the rows that
 a dataset needs.
 """
@@ -12,7 +12,6 @@ import json
 import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from typing import cast
 
@@ -33,7 +32,7 @@ from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource
 from trm_data.sources.columns import flat_cells, is_json
 from trm_data.sources.forms import Board, read_puzzle_rows
-from trm_data.sources.rows import Decoder, SourceRows, TextRow, read_rows
+from trm_data.sources.rows import Decoder, StatedRows, TextRow, read_rows
 
 MARKS = "0123456789abcdefghijklmnop"
 """Characters of cells other than blanks."""
@@ -42,29 +41,9 @@ USUAL_BOXES = {16: "2x2", 36: "2x3", 64: "2x4", 81: "3x3", 144: "3x4", 256: "4x4
 """Usual box of a grid, by its number of cells."""
 
 
-@dataclass(frozen=True)
-class PuzzleRows(SourceRows):
-    """Rows of a source, N of S cells.
-
-    Attributes:
-        puzzles: Cell values, 0 blank, uint8 [N, S].
-        answers: Given answers as cell values, all 0 if there is none, uint8 [N, S].
-        ratings: Given ratings, NaN if there is none, float32 [N].
-        lines: Line in the file, from 1, int64 [N].
-    """
-
-    puzzles: NDArray[np.uint8]
-    answers: NDArray[np.uint8]
-    ratings: NDArray[np.float32]
-    lines: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.puzzles)
-
-
 def read_puzzles(
     source: LocalSource, side: int, *, distinct: bool = True, progress: Progress | None = None
-) -> tuple[PuzzleRows, list[Reject]]:
+) -> tuple[StatedRows, list[Reject]]:
     """Read all rows of a file.
 
     Args:
@@ -74,9 +53,9 @@ def read_puzzles(
         progress: Shows the number of rows read.
 
     Returns:
-        The valid rows, without duplicates of earlier rows if `distinct`; and the rejected rows with the reason.
+        The valid rows as cell values, 0 blank, without duplicates of earlier rows if `distinct`; and the rejected rows
+        with the reason.
     """
-
     marks = source.spec.symbols.lower() or (MARKS[:10] if side < 10 else MARKS)
     read = partial(read_puzzle_rows, board=Board(side, side, frozenset(marks + BLANKS)))
     digits = _digits(source, read, side)
@@ -98,8 +77,7 @@ def read_puzzles(
         is_question=lambda cells: np.all(cells <= side, axis=1) & ~np.all(cells, axis=1),
         is_answer=lambda cells: np.all((cells > 0) & (cells <= side), axis=1),
     )
-    rows, rejects = read_rows(source, read, decoder, "puzzle", distinct=distinct, progress=progress)
-    return PuzzleRows(rows.questions, rows.answers, rows.ratings, rows.lines), rejects
+    return read_rows(source, read, decoder, "puzzle", distinct=distinct, progress=progress)
 
 
 def _digits(source: LocalSource, read: Callable[[LocalSource], Iterator[TextRow]], side: int) -> str:

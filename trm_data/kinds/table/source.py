@@ -44,17 +44,12 @@ class TableRows(SourceRows):
     Attributes:
         inputs: Tokens, uint8 [N, S].
         labels: Tokens, uint8 [N, S].
-        lines: Row in the file, from 1 (CSV: its line), int64 [N].
         shape: Rows and columns of the grid if the file states them, else None.
     """
 
     inputs: NDArray[np.uint8]
     labels: NDArray[np.uint8]
-    lines: NDArray[np.int64]
     shape: tuple[int, int] | None
-
-    def __len__(self) -> int:
-        return len(self.inputs)
 
 
 def read_table(source: LocalSource) -> tuple[TableRows, list[Reject]]:
@@ -249,9 +244,9 @@ def _checked(
             continue
         good.append(row)
     rows = TableRows(
+        lines[good],
         np.ascontiguousarray(inputs[good], np.uint8),
         np.ascontiguousarray(labels[good], np.uint8),
-        lines[good],
         grid,
     )
     return rows, rejects
