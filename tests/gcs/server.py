@@ -125,7 +125,7 @@ class GcsServer:
         self.page = b""
         """What every request is answered with, as a page of something in between."""
         self.forgets_parts = 0
-        """Parts of uploads of which nothing is kept."""
+        """Parts of uploads of which only a beginning is kept."""
         self.requests = 0
         """Requests so far, whatever became of them."""
         self.lock = threading.RLock()
@@ -424,8 +424,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         if self.store.forgets_parts and going.data:
             self.store.forgets_parts -= 1
-            going.data.clear()
-            self.send(308, b"")
+            del going.data[2**18 :]
+            self.send(308, b"", headers={"Range": f"bytes=0-{len(going.data) - 1}"})
             return
         total = None
         if match := re.fullmatch(r"bytes (?:\*|(\d+)-\d+)/(\*|\d+)", self.headers.get("Content-Range", "")):

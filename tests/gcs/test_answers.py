@@ -18,7 +18,7 @@ from trm_data.engine.local import LocalEngine
 from trm_data.errors import BucketError, CorruptDatasetError, SpecError
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
-from trm_data.storage.gcs import Bucket
+from trm_data.storage.gcs import bucket_store
 from trm_data.storage.root import Layout
 
 Make = Callable[..., Any]
@@ -70,7 +70,7 @@ def test_answers_that_differ_each_time_are_the_networks_fault(server: GcsServer,
     changing = type("Changing", (send,), {"data": property(cut, lambda self, value: None)})
     there.__class__ = changing
     with pytest.raises(BucketError, match=r"received bytes differ"):
-        Bucket("gs://bucket").read(name)
+        bucket_store("gs://bucket").read(name)
 
 
 def test_what_a_bucket_holds_is_called_damaged_when_it_was_read_twice(
@@ -185,4 +185,4 @@ def test_credentials_that_cannot_be_used_are_an_error(
     monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(file))
     monkeypatch.delenv("STORAGE_EMULATOR_HOST", raising=False)
     with pytest.raises(SpecError, match=r"GOOGLE_APPLICATION_CREDENTIALS=.*credentials.json: cannot be used"):
-        Bucket("gs://bucket/trm")
+        bucket_store("gs://bucket/trm").stat("x")

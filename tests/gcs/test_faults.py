@@ -61,14 +61,14 @@ def test_a_build_outlives_faults(
 def test_uploads_in_parts_outlive_faults(
     server: GcsServer, bucket: Layout, tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A large file is uploaded in parts; a part can be lost, or arrive without an acknowledgement."""
+    """A file above 8 MiB is uploaded in parts; a part can be lost, or arrive without an acknowledgement."""
     import hashlib
     import random
 
     monkeypatch.setattr(trm_data.storage.gcs, "PART_BYTES", 2**20)
-    content = random.Random(0).randbytes(7 * 2**20 + 5)
+    content = random.Random(0).randbytes(10 * 2**20 + 5)
     (tmp_path / "file").write_bytes(content)
-    store = trm_data.storage.gcs.Bucket(URL)
+    store = trm_data.storage.gcs.bucket_store(URL)
     digest = hashlib.sha256(content).hexdigest()
     server.faults.cut_uploads, server.faults.lost_answers = 2, 1
     assert store.upload("big", tmp_path / "file", digest)

@@ -23,10 +23,10 @@ import sys, time
 sys.path.insert(0, {str(Path(__file__).resolve().parents[1])!r})
 from conftest import small_request
 from trm_data.building.flow import build_dataset
-from trm_data.storage.gcs import Bucket
+from trm_data.storage.gcs import bucket_store
 from trm_data.storage.root import resolve_root
 import trm_data.kinds.sudoku.kind, duckdb, pyarrow, array_record.python.array_record_module
-Bucket(sys.argv[1]).stat("warm")
+bucket_store(sys.argv[1]).stat("warm")
 print("ready", flush=True)
 sys.stdin.readline()
 begun = time.perf_counter()

@@ -16,7 +16,7 @@ from tests.support.roots import copy_root
 from trm_data.building.flow import build_dataset
 from trm_data.engine.local import LocalEngine
 from trm_data.manifest import read_manifest
-from trm_data.storage.gcs import Bucket
+from trm_data.storage.gcs import bucket_store
 from trm_data.storage.root import Layout
 from trm_data.verify.flow import verify_dataset
 
@@ -110,7 +110,7 @@ def test_a_server_that_takes_line_ends_seriously(
         (tmp_path / "file").write_bytes(content)
         import hashlib
 
-        assert Bucket(URL).upload("notes/x", tmp_path / "file", hashlib.sha256(content).hexdigest())
+        assert bucket_store(URL).upload("notes/x", tmp_path / "file", hashlib.sha256(content).hexdigest())
         assert server.objects["bucket"]["trm/notes/x"].data == content
 
 

@@ -15,7 +15,7 @@ import trm_data.storage.lease
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
 from trm_data.errors import BusyError, CorruptDatasetError
-from trm_data.storage.gcs import Bucket
+from trm_data.storage.gcs import bucket_store
 from trm_data.storage.lease import bucket_lease, locked
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
@@ -147,8 +147,8 @@ def test_a_folder_is_locked_once(store: Store) -> None:
 HOLD = """
 import sys, time
 from trm_data.storage.lease import bucket_lease
-from trm_data.storage.gcs import Bucket
-with bucket_lease(Bucket(sys.argv[1]), "runs/x/.building", "run x"):
+from trm_data.storage.gcs import bucket_store
+with bucket_lease(bucket_store(sys.argv[1]), "runs/x/.building", "run x"):
     print("held", flush=True)
     time.sleep(600)
 """
@@ -164,13 +164,13 @@ def test_the_claim_of_a_killed_process_of_this_host_is_taken_over_at_once(
             assert process.stdout.readline() == b"held\n"
             with (
                 pytest.raises(BusyError, match=rf"machine is working on run x \(.*process {process.pid}"),
-                bucket_lease(Bucket(URL), "runs/x/.building", "run x"),
+                bucket_lease(bucket_store(URL), "runs/x/.building", "run x"),
             ):
                 pass
         finally:
             process.kill()
     begun = time.monotonic()
-    with bucket_lease(Bucket(URL), "runs/x/.building", "run x"):
+    with bucket_lease(bucket_store(URL), "runs/x/.building", "run x"):
         assert time.monotonic() - begun < trm_data.storage.lease.LEASE_S / 2
 
 
@@ -187,7 +187,7 @@ def test_a_process_of_another_host_is_believed_to_live(
         "sees": "another",
         "process_start": "1",
     }
-    Bucket(URL).create("runs/x/.building", json.dumps(holder).encode())
+    bucket_store(URL).create("runs/x/.building", json.dumps(holder).encode())
     begun = time.monotonic()
-    with bucket_lease(Bucket(URL), "runs/x/.building", "run x"):
+    with bucket_lease(bucket_store(URL), "runs/x/.building", "run x"):
         assert time.monotonic() - begun > 0.5

@@ -1,9 +1,9 @@
 """Roots on a bucket, `gs://bucket/prefix`: the only module that talks to Google Cloud Storage.
 
-`Bucket` sends requests with google-cloud-storage, which is imported when the first bucket is opened. Every write
+`BucketStore` sends requests with google-cloud-storage, which is imported when the first bucket is used. Every write
 creates a new object or replaces the generation that was read before. So two writers notice each other, and neither
-overwrites what it has not seen. `BucketStore` is the store on top: it reads files through this machine's cache. It
-writes files locally, checks them and uploads them.
+overwrites what it has not seen. Files are read through this machine's cache; they are written locally, checked and
+uploaded.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import io
 import logging
 import math
 import os
-import re
 import shutil
 import time
 from base64 import b64decode
@@ -33,7 +32,6 @@ from trm_data.storage.lease import LEASE_FILE, bucket_lease
 from trm_data.storage.store import (
     Check,
     Lease,
-    Objects,
     Store,
     Stored,
     check_inside,
@@ -58,17 +56,13 @@ WARNED_TRY = 4
 ATTEMPTS = 4
 """Maximum number of writes of an object, or reads of a small object, before its bytes count as wrong."""
 PART_BYTES = 8 * 2**20
-"""Size of a part of an upload, and of the largest file uploaded in one request, in bytes."""
+"""Size of a part of an upload, in bytes; a multiple of 256 KiB."""
 RANGE_BYTES = 32 * 2**20
 """Size of the ranges in which a file is downloaded, in bytes."""
 MESSAGE_CHARACTERS = 300
 BINARY = "application/octet-stream"
 NO_GENERATION = "0"
 """Condition of a write: the object does not exist."""
-UNFINISHED = 308
-"""HTTP status of an upload in parts that is not complete."""
-FORGOTTEN = (404, 410)
-"""HTTP statuses of an upload in parts that the bucket no longer knows."""
 FORM_ERRORS = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """Exceptions raised by reading a response of unexpected form."""
 OUT_OF_REACH = (
@@ -101,40 +95,68 @@ def patience_beyond_usual_s() -> float:
     return max(0.0, patience_s() - PATIENCE_S)
 
 
-class Bucket(Objects):
-    """Objects under a URL, over google-cloud-storage.
+@dataclass(frozen=True)
+class BucketStore(Store):
+    """Files under `gs://bucket/prefix`: objects, written and read with google-cloud-storage.
 
-    Args:
-        url: `gs://bucket/prefix`; the prefix may be missing.
+    A write creates a new object or replaces a known generation. Every request raises `BucketError` if the bucket is
+    unreachable or refuses, or if something else responds.
 
-    Raises:
-        SpecError: The extra `gcs` is not installed, or the credentials that the user names cannot be used.
+    Attributes:
+        url: The root.
+        folder: This machine's folder for it; each machine or process has its own.
     """
 
-    def __init__(self, url: str) -> None:
-        self.url = url
-        name, _, prefix = url.removeprefix("gs://").partition("/")
-        self._prefix = f"{prefix}/" if prefix else ""
-        client, self._anonymous = _client(os.getpid(), os.environ.get("STORAGE_EMULATOR_HOST"))
-        self._bucket: Any = client.bucket(name)
+    url: str
+    folder: Path
+    max_concurrent_requests = 8  # with the heartbeat of a lease, below the 10 connections that requests keeps
+    local = False
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
-        """Pickle the URL only: each process opens its own connections."""
-        return Bucket, (self.url,)
+        return bucket_store, (self.url,)
+
+    @cached_property
+    def _bucket(self) -> Any:
+        return self._client[0].bucket(self.url.removeprefix("gs://").partition("/")[0])
+
+    @property
+    def _client(self) -> tuple[Any, bool]:
+        """The client of this process, and whether it is anonymous."""
+        return _client(os.getpid(), os.environ.get("STORAGE_EMULATOR_HOST"))
+
+    @property
+    def _prefix(self) -> str:
+        prefix = self.url.removeprefix("gs://").partition("/")[2]
+        return f"{prefix}/" if prefix else ""
+
+    @property
+    @override
+    def place(self) -> str:
+        return self.url
+
+    @property
+    @override
+    def machine(self) -> Path:
+        return self.folder
 
     @override
-    def where(self, path: str) -> str:
-        return f"{self.url}/{path}"
+    def where(self, name: str) -> str:
+        return f"{self.url}/{name}"
 
     @override
-    def read(self, path: str) -> bytes | None:
+    def uri(self, name: str) -> str:
+        prepare_other_libraries()
+        return self.where(name)
+
+    @override
+    def read(self, name: str) -> bytes | None:
         import google_crc32c
 
         seen: list[bytes] = []
         while len(seen) < ATTEMPTS:
-            blob, buffer = self._blob(path), io.BytesIO()
+            blob, buffer = self._blob(name), io.BytesIO()
             try:
-                with self._request(f"read {path}") as options:
+                with self._request(f"read {name}") as options:
                     blob.download_to_file(buffer, checksum=None, **options)
                     if blob.crc32c is None:  # the server sent no digest with the bytes
                         blob.reload(**options)
@@ -148,20 +170,20 @@ class Bucket(Objects):
         if len(set(seen)) == 1:  # the bucket holds these bytes; the caller detects the damage
             return seen[0]
         raise BucketError(
-            f"{self.where(path)}: the received bytes differ from the bucket's digest ({ATTEMPTS} tries). Check the "
+            f"{self.where(name)}: the received bytes differ from the bucket's digest ({ATTEMPTS} tries). Check the "
             f"network"
         )
 
-    @override
-    def download(self, path: str, target: Path) -> bool:
+    def download(self, name: str, target: Path) -> bool:
+        """Write an object to a file; return False if there is no object. The caller checks the bytes."""
         from google.api_core.exceptions import RequestRangeNotSatisfiable
 
         begin, more = 0, True
         with target.open("wb") as file:
             while more:
-                blob, end = self._blob(path), begin + RANGE_BYTES
+                blob, end = self._blob(name), begin + RANGE_BYTES
                 try:
-                    with self._request(f"read {path}") as options, suppress(RequestRangeNotSatisfiable):
+                    with self._request(f"read {name}") as options, suppress(RequestRangeNotSatisfiable):
                         blob.download_to_file(file, start=begin, end=end - 1, checksum=None, **options)
                         if blob.generation is None:
                             raise ValueError("the bytes have no generation")
@@ -171,18 +193,19 @@ class Bucket(Objects):
         return True
 
     @override
-    def stat(self, path: str) -> Stored | None:
-        blob = self._blob(path)
+    def stat(self, name: str) -> Stored | None:
+        blob = self._blob(name)
         try:
-            with self._request(f"look at {path}") as options:
+            with self._request(f"look at {name}") as options:
                 blob.reload(**options)
                 return self._stored(blob)
         except FileNotFoundError:
             return None
 
     @override
-    def objects(self, folder: str, pattern: str = "**") -> list[Stored]:
-        prefix = self._prefix + folder
+    def listed(self, folder: str, pattern: str = "**") -> list[Stored]:
+        """List the files below a folder; a bucket's listing may lag behind."""
+        prefix = f"{self._prefix}{folder}/"
         with self._request(f"list {folder}", missing=True) as options:
             found = self._bucket.list_blobs(
                 prefix=prefix, match_glob=None if pattern == "**" else prefix + pattern, **options
@@ -192,23 +215,25 @@ class Bucket(Objects):
         return sorted(stored, key=lambda item: item.name)
 
     @override
-    def create(self, path: str, content: bytes) -> bool:
-        return self._replace(path, content, NO_GENERATION)
+    def create(self, name: str, content: bytes) -> bool:
+        return self._replace(name, content, NO_GENERATION)
 
     @override
-    def write(self, path: str, content: bytes, check: Check = no_check) -> None:
+    def write(self, name: str, content: bytes, check: Check = no_check) -> None:
+        """Write the object, and delete this machine's unfinished file of the name."""
         for _ in range(ATTEMPTS):
-            there = self.stat(path)
+            there = self.stat(name)
             check()
-            if self._replace(path, content, NO_GENERATION if there is None else there.generation):
+            if self._replace(name, content, NO_GENERATION if there is None else there.generation):
+                self.working(name).unlink(missing_ok=True)
                 return
-        raise BucketError(f"{self.where(path)}: another program keeps writing it. Stop it and try again")
+        raise BucketError(f"{self.where(name)}: another program keeps writing it. Stop it and try again")
 
-    def _replace(self, path: str, content: bytes, generation: str) -> bool:
+    def _replace(self, name: str, content: bytes, generation: str) -> bool:
         """Write a small object in place of this generation; return False if the generation has changed."""
-        blob = self._blob(path)
+        blob = self._blob(name)
         try:
-            with self._request(f"write {path}", missing=True, size=len(content)) as options:
+            with self._request(f"write {name}", missing=True, size=len(content)) as options:
                 blob.upload_from_string(
                     content, BINARY, if_generation_match=generation, checksum=None, **options
                 )
@@ -216,69 +241,92 @@ class Bucket(Objects):
                     raise ValueError("the bucket stored other bytes than sent")
         except FileExistsError:
             # Perhaps our own write succeeded: a lost response looks the same.
-            return self.read(path) == content
+            return self.read(name) == content
         return True
 
-    @override
-    def upload(self, path: str, source: Path, sha256: str, check: Check = no_check) -> bool:
+    def upload(self, name: str, source: Path, sha256: str, check: Check = no_check) -> bool:
+        """Upload a file, replacing an object with other bytes, and verify the upload.
+
+        Args:
+            name: Name of the object.
+            source: The file.
+            sha256: Expected digest of the file, hexadecimal; stored in the object's metadata.
+            check: Called before anything is written or deleted.
+
+        Returns:
+            Whether it was uploaded; False if the object already existed with these bytes.
+
+        Raises:
+            BuildError: The file does not match `sha256`.
+        """
         if file_sha256(source) != sha256:
             raise BuildError(
                 f"{source}: changed during the upload (sha256 differs). Nothing else may write there"
             )
         size_bytes, md5 = source.stat().st_size, file_digest(source, "md5")
         for attempt in range(ATTEMPTS + 1):
-            there = self.stat(path)
+            there = self.stat(name)
             if there is not None:
                 if (there.size_bytes, there.md5, there.sha256) == (size_bytes, md5, sha256):
                     return attempt > 0
                 check()
-                self.delete(path, there.generation)
+                self.delete_generation(name, there.generation)
             if attempt < ATTEMPTS:
                 check()
-                self._put(path, source, {"sha256": sha256, "md5": md5}, check)
+                self._put(name, source, {"sha256": sha256, "md5": md5})
         raise BucketError(
-            f"{self.where(path)}: the bucket stored other bytes than sent, {ATTEMPTS} times. Does another program "
-            f"write there?"
+            f"{self.where(name)}: the bucket stored other bytes than sent, or none, {ATTEMPTS} times. Does another "
+            "program write there?"
         )
 
-    def _put(self, path: str, source: Path, notes: dict[str, str], check: Check) -> None:
-        """Write an object with metadata if it does not exist; `upload` checks whether it arrived."""
-        blob, size = self._blob(path), source.stat().st_size
-        blob.metadata = notes
-        conditions = {"if_generation_match": NO_GENERATION, "checksum": None}
+    def _put(self, name: str, source: Path, notes: dict[str, str]) -> None:
+        """Write an object with metadata if it does not exist; `upload` checks whether it arrived, and repeats it.
+
+        The library raises ValueError if the bucket kept less than a whole part.
+        """
+        blob = self._blob(name)
+        blob.metadata, blob.chunk_size = notes, PART_BYTES
         with (
-            suppress(FileExistsError),
-            self._request(f"write {path}", missing=True, size=min(size, PART_BYTES)) as options,
+            suppress(FileExistsError, FileNotFoundError),  # the latter: the bucket has forgotten the upload
+            self._request(f"write {name}", size=PART_BYTES) as options,
+            suppress(ValueError),
         ):
-            if size <= PART_BYTES:
-                blob.upload_from_string(source.read_bytes(), BINARY, **conditions, **options)
-            else:
-                url = blob.create_resumable_upload_session(BINARY, size, **conditions, **options)
-                _put_parts(url, source, size, check, **options)
+            blob.upload_from_filename(
+                source, BINARY, if_generation_match=NO_GENERATION, checksum=None, **options
+            )
 
     @override
-    def delete(self, path: str, generation: str | None = None) -> bool:
+    def delete(self, name: str, check: Check = no_check) -> bool:
+        """Delete only the generation that exists now."""
+        there = self.stat(name)
+        if there is None:
+            return False
+        check()
+        return self.delete_generation(name, there.generation)
+
+    def delete_generation(self, name: str, generation: str) -> bool:
+        """Delete one generation of an object; return whether it existed."""
         try:
-            with self._request(f"delete {path}") as options:
-                self._blob(path).delete(if_generation_match=generation, **options)
+            with self._request(f"delete {name}") as options:
+                self._blob(name).delete(if_generation_match=generation, **options)
         except (FileNotFoundError, FileExistsError):  # the latter is the failed condition
             return False
         return True
 
-    @override
-    def touch(self, path: str, generation: str, note: str) -> bool:
-        blob = self._blob(path)
+    def touch(self, name: str, generation: str, note: str) -> bool:
+        """Change an object's metadata as a heartbeat for others; return False if that generation is gone."""
+        blob = self._blob(name)
         blob.metadata = {"note": note}
         try:
-            with self._request(f"touch {path}") as options:
+            with self._request(f"touch {name}") as options:
                 blob.patch(if_generation_match=generation, **options)
                 self._stored(blob)
         except (FileNotFoundError, FileExistsError):
             return False
         return True
 
-    def _blob(self, path: str) -> Any:
-        return self._bucket.blob(self._prefix + check_inside(path))
+    def _blob(self, name: str) -> Any:
+        return self._bucket.blob(self._prefix + check_inside(name))
 
     def _stored(self, blob: Any) -> Stored:
         if None in (blob.generation, blob.size):
@@ -340,43 +388,78 @@ class Bucket(Objects):
                 ) from error
             asked = f"; asked {tries} times in {time.monotonic() - begun:.0f} s" if tries > 1 else ""
             who = ""
-            if code in (401, 403) and self._anonymous:
+            if code in (401, 403) and self._client[1]:
                 who = "; no credentials were found, so the bucket was asked as nobody"
             raise BucketError(
                 f"{self.url}: could not {what} ({reason}{asked}{who}); check the network and your permissions "
                 f"(gcloud auth application-default login), then try again"
             ) from error
 
+    @override
+    def delete_folder(self, folder: str, check: Check = no_check) -> None:
+        """Delete only the listed generation of each file."""
+        shutil.rmtree(self.working(folder), ignore_errors=True)
 
-def _put_parts(url: str, source: Path, size: int, check: Check, *, retry: Any, timeout: Any) -> None:
-    """Upload a file in parts to a resumable upload URL, each from the offset that the bucket reports.
-
-    The library's own loop cannot resume after the retry of a part that failed.
-    """
-    import requests
-    from google.api_core.exceptions import from_http_response
-
-    begin, furthest, stood_still = 0, 0, 0
-    with requests.Session() as session, source.open("rb") as file:
-
-        @retry
-        def send(part: bytes, where: str) -> requests.Response:
-            answer = session.put(url, data=part, headers={"Content-Range": where}, timeout=timeout)
-            if answer.status_code >= 400 and answer.status_code not in FORGOTTEN:
-                raise from_http_response(answer)
-            return answer
-
-        while begin < size and stood_still <= ATTEMPTS:
+        def delete(there: Stored) -> None:
             check()
-            file.seek(begin)
-            part = file.read(PART_BYTES)
-            answer = send(part, f"bytes {begin}-{begin + len(part) - 1}/{size}")
-            if answer.status_code != UNFINISHED:
-                return
-            kept = re.fullmatch(r"bytes=0-(\d+)", answer.headers.get("Range", ""))
-            begin = int(kept[1]) + 1 if kept else 0
-            stood_still = 0 if begin > furthest else stood_still + 1
-            furthest = max(furthest, begin)
+            self.delete_generation(there.name, there.generation)
+
+        found = [one for one in self.listed(folder) if one.name != f"{folder}/{LEASE_FILE}"]
+        self.each(delete, found)
+
+    @override
+    def size_bytes(self, folder: str) -> int:
+        unfinished = [path.stat().st_size for path in self.working(folder).rglob("*") if path.is_file()]
+        return sum(there.size_bytes for there in self.listed(folder)) + sum(unfinished)
+
+    @override
+    def fetch(self, name: str, size_bytes: int, sha256: str, *, fresh: bool = False) -> Path:
+        fetch = partial(self.download, name)
+        return cached_file(sha256, size_bytes, fetch, self.where(name), fresh=fresh)
+
+    @override
+    def current(self, name: str) -> Path | None:
+        """Fetch the file unless this machine has these bytes."""
+        there = self.stat(name)
+        if there is None:
+            return None
+        if there.sha256:
+            return self.fetch(name, there.size_bytes, there.sha256)
+        if not there.md5:
+            raise BucketError(f"{self.where(name)}: the bucket has no md5 of it. Copy it there again")
+        fetch = partial(self.download, name)
+        return cached_file(there.md5, there.size_bytes, fetch, self.where(name), algorithm="md5")
+
+    @override
+    def damage(self, name: str, size_bytes: int, sha256: str) -> str:
+        there = self.stat(name)
+        if there is None:
+            return f"{self.where(name)}: is missing"
+        if (there.size_bytes, there.sha256) == (size_bytes, sha256):
+            try:
+                if (
+                    there.digest_verified
+                    or file_digest(self.fetch(name, size_bytes, sha256), "md5") == there.md5
+                ):
+                    return ""
+            except CorruptDatasetError as error:
+                return str(error)
+        return f"{self.where(name)}: has other bytes than the manifest says"
+
+    @override
+    def working(self, name: str) -> Path:
+        return self.folder / check_inside(name)
+
+    @override
+    def finish(self, name: str, sha256: str, check: Check = no_check) -> None:
+        """Upload the file, and move the local copy into the cache, so that later reads need no download."""
+        source = self.working(name)
+        self.upload(name, source, sha256, check)
+        adopt(source, sha256)
+
+    @override
+    def lease(self, folder: str, what: str) -> AbstractContextManager[Lease]:
+        return bucket_lease(self, f"{folder}/{LEASE_FILE}", what)
 
 
 @cache
@@ -492,144 +575,6 @@ def prepare_other_libraries() -> None:
         os.environ.setdefault("GOOGLE_AUTH_TOKEN_FOR_TESTING", "none")
     for protocol in ("gcs", "gs"):
         fsspec.config.conf.setdefault(protocol, {}).update(options)
-
-
-@dataclass(frozen=True)
-class BucketStore(Store):
-    """Files under `gs://bucket/prefix`.
-
-    Attributes:
-        url: The root.
-        folder: This machine's folder for it; each machine or process has its own.
-    """
-
-    url: str
-    folder: Path
-    max_concurrent_requests = 8  # with the heartbeat of a lease, below the 10 connections that requests keeps
-    local = False
-
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return bucket_store, (self.url,)
-
-    @cached_property
-    def _bucket(self) -> Objects:
-        return Bucket(self.url)
-
-    @property
-    @override
-    def place(self) -> str:
-        return self.url
-
-    @property
-    @override
-    def machine(self) -> Path:
-        return self.folder
-
-    @override
-    def where(self, name: str) -> str:
-        return f"{self.url}/{name}"
-
-    @override
-    def uri(self, name: str) -> str:
-        prepare_other_libraries()
-        return self.where(name)
-
-    @override
-    def read(self, name: str) -> bytes | None:
-        return self._bucket.read(name)
-
-    @override
-    def write(self, name: str, content: bytes, check: Check = no_check) -> None:
-        """Write the object, and delete this machine's unfinished file of the name."""
-        self._bucket.write(name, content, check)
-        self.working(name).unlink(missing_ok=True)
-
-    @override
-    def create(self, name: str, content: bytes) -> bool:
-        return self._bucket.create(name, content)
-
-    @override
-    def delete(self, name: str, check: Check = no_check) -> bool:
-        """Delete only the generation that exists now."""
-        there = self._bucket.stat(name)
-        if there is None:
-            return False
-        check()
-        return self._bucket.delete(name, there.generation)
-
-    @override
-    def delete_folder(self, folder: str, check: Check = no_check) -> None:
-        """Delete only the listed generation of each file."""
-        shutil.rmtree(self.working(folder), ignore_errors=True)
-
-        def delete(there: Stored) -> None:
-            check()
-            self._bucket.delete(there.name, there.generation)
-
-        found = [one for one in self._bucket.objects(f"{folder}/") if one.name != f"{folder}/{LEASE_FILE}"]
-        self.each(delete, found)
-
-    @override
-    def size_bytes(self, folder: str) -> int:
-        unfinished = [path.stat().st_size for path in self.working(folder).rglob("*") if path.is_file()]
-        return sum(there.size_bytes for there in self._bucket.objects(f"{folder}/")) + sum(unfinished)
-
-    @override
-    def listed(self, folder: str, pattern: str = "**") -> list[Stored]:
-        return self._bucket.objects(f"{folder}/", pattern)
-
-    @override
-    def stat(self, name: str) -> Stored | None:
-        return self._bucket.stat(name)
-
-    @override
-    def fetch(self, name: str, size_bytes: int, sha256: str, *, fresh: bool = False) -> Path:
-        fetch = partial(self._bucket.download, name)
-        return cached_file(sha256, size_bytes, fetch, self.where(name), fresh=fresh)
-
-    @override
-    def current(self, name: str) -> Path | None:
-        """Fetch the file unless this machine has these bytes."""
-        there = self._bucket.stat(name)
-        if there is None:
-            return None
-        if there.sha256:
-            return self.fetch(name, there.size_bytes, there.sha256)
-        if not there.md5:
-            raise BucketError(f"{self.where(name)}: the bucket has no md5 of it. Copy it there again")
-        fetch = partial(self._bucket.download, name)
-        return cached_file(there.md5, there.size_bytes, fetch, self.where(name), algorithm="md5")
-
-    @override
-    def damage(self, name: str, size_bytes: int, sha256: str) -> str:
-        there = self._bucket.stat(name)
-        if there is None:
-            return f"{self.where(name)}: is missing"
-        if (there.size_bytes, there.sha256) == (size_bytes, sha256):
-            try:
-                if (
-                    there.digest_verified
-                    or file_digest(self.fetch(name, size_bytes, sha256), "md5") == there.md5
-                ):
-                    return ""
-            except CorruptDatasetError as error:
-                return str(error)
-        return f"{self.where(name)}: has other bytes than the manifest says"
-
-    @override
-    def working(self, name: str) -> Path:
-        return self.folder / check_inside(name)
-
-    @override
-    def finish(self, name: str, sha256: str, check: Check = no_check) -> None:
-        """Upload the file, and move the local copy into the cache, so that later reads need no download."""
-        source = self.working(name)
-        self._bucket.upload(name, source, sha256, check)
-        adopt(source, sha256)
-
-    @override
-    def lease(self, folder: str, what: str) -> AbstractContextManager[Lease]:
-        return bucket_lease(self._bucket, f"{folder}/{LEASE_FILE}", what)
 
 
 def bucket_store(url: str) -> BucketStore:

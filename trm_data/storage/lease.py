@@ -20,12 +20,16 @@ from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
 from trm_data.errors import BucketError, BusyError
 from trm_data.storage.atomic import parse_json
-from trm_data.storage.store import Folder, Lease, Objects
+from trm_data.storage.store import Folder, Lease
+
+if TYPE_CHECKING:
+    from trm_data.storage.gcs import BucketStore
 
 LEASE_FILE = ".building"
 """Object that identifies the writer of a folder."""
@@ -81,12 +85,12 @@ class BucketLease(Lease):
     """A lease on a bucket that this process holds.
 
     Args:
-        bucket: Bucket of the lease.
+        bucket: Store of the lease.
         path: Object of the lease.
         generation: Generation of the object that this process wrote.
     """
 
-    def __init__(self, bucket: Objects, path: str, generation: str) -> None:
+    def __init__(self, bucket: BucketStore, path: str, generation: str) -> None:
         self._bucket, self._path, self._generation = bucket, path, generation
 
     @override
@@ -110,7 +114,7 @@ class BucketLease(Lease):
     def release(self) -> None:
         """Release the lease; if that fails, log a warning and let the lease expire."""
         try:
-            self._bucket.delete(self._path, self._generation)
+            self._bucket.delete_generation(self._path, self._generation)
         except BucketError as error:
             LOG.warning(
                 "%s: the lease could not be given back, so other machines wait for %.0f s: %s",
@@ -121,11 +125,11 @@ class BucketLease(Lease):
 
 
 @contextmanager
-def bucket_lease(bucket: Objects, path: str, what: str) -> Generator[Lease, None, None]:
+def bucket_lease(bucket: BucketStore, path: str, what: str) -> Generator[Lease, None, None]:
     """Hold a lease on a bucket during the `with` block.
 
     Args:
-        bucket: Bucket of the lease.
+        bucket: Store of the lease.
         path: Object of the lease.
         what: What the lease protects, for the message.
     """
@@ -141,7 +145,7 @@ def bucket_lease(bucket: Objects, path: str, what: str) -> Generator[Lease, None
         lease.release()
 
 
-def _acquire(bucket: Objects, path: str, what: str) -> str:
+def _acquire(bucket: BucketStore, path: str, what: str) -> str:
     """Write the lease once it has no live holder; return its generation."""
     began = datetime.now(UTC).isoformat(timespec="seconds")
     process = os.getpid()
@@ -162,7 +166,7 @@ def _acquire(bucket: Objects, path: str, what: str) -> str:
         # A poll that took long counts little: the holder could not renew its lease either.
         unchanged_s, looked = unchanged_s + min(now - looked, 2 * POLL_S), now
         if _is_dead(holder):
-            bucket.delete(path, there.generation)
+            bucket.delete_generation(path, there.generation)
         elif mark != seen:
             if seen != ("", ""):
                 raise BusyError(
@@ -171,7 +175,7 @@ def _acquire(bucket: Objects, path: str, what: str) -> str:
                 )
             seen, unchanged_s = mark, 0.0
         elif unchanged_s > LEASE_S:
-            bucket.delete(path, there.generation)
+            bucket.delete_generation(path, there.generation)
         else:
             time.sleep(POLL_S)
 

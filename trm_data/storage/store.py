@@ -38,7 +38,7 @@ class Stored:
         generation: Differs for every file that ever had this name; on a disk, changes whenever the bytes may change.
         changes: Number of changes of an object's metadata.
         md5: md5 of an object's bytes, hexadecimal, computed by the bucket.
-        sha256: sha256 of an object's bytes, recorded in its metadata by `Objects.upload`. Empty for other objects, and
+        sha256: sha256 of an object's bytes, recorded in its metadata by the upload. Empty for other objects, and
             if the recorded md5 shows that the bytes were replaced later.
         proved: The md5 in the metadata equals the md5 computed by the bucket, so `sha256` belongs to these bytes.
     """
@@ -72,71 +72,6 @@ class Lease:
         Raises:
             BusyError: Another machine took over.
         """
-
-
-class Objects(Protocol):
-    """Objects of a bucket under a URL. A write creates a new object or replaces a known generation.
-
-    Every request raises `BucketError` if the bucket is unreachable or refuses, or if something else responds.
-    """
-
-    def where(self, path: str) -> str:
-        """Return the URL of an object, for messages."""
-        ...
-
-    def read(self, path: str) -> bytes | None:
-        """Return a small object, compared with the bucket's digest, or None if it does not exist."""
-        ...
-
-    def download(self, path: str, target: Path) -> bool:
-        """Write an object to a file; return False if there is no object. The caller checks the bytes."""
-        ...
-
-    def stat(self, path: str) -> Stored | None:
-        """Return the metadata of an object, requested directly and not from a listing, or None if it does not exist."""
-        ...
-
-    def objects(self, folder: str, pattern: str = "**") -> list[Stored]:
-        """List the objects in a folder, sorted by name. A bucket's listing may lag behind.
-
-        Args:
-            folder: Ends with `/`.
-            pattern: Glob for the rest of the name; `*` matches anything but `/`, `**` alone matches everything.
-        """
-        ...
-
-    def create(self, path: str, content: bytes) -> bool:
-        """Write a small object unless the name exists; return False if it exists with other bytes."""
-        ...
-
-    def write(self, path: str, content: bytes, check: Check = no_check) -> None:
-        """Write a small object, or atomically replace the generation that existed before `check`."""
-        ...
-
-    def upload(self, path: str, source: Path, sha256: str, check: Check = no_check) -> bool:
-        """Upload a file, replacing an object with other bytes, and verify the upload.
-
-        Args:
-            path: Name of the object.
-            source: The file.
-            sha256: Expected digest of the file, hexadecimal; stored in the object's metadata.
-            check: Called before anything is written or deleted, and between the parts of a large file.
-
-        Returns:
-            Whether it was uploaded; False if the object already existed with these bytes.
-
-        Raises:
-            BuildError: The file does not match `sha256`.
-        """
-        ...
-
-    def touch(self, path: str, generation: str, note: str) -> bool:
-        """Change an object's metadata as a heartbeat for others; return False if that generation is gone."""
-        ...
-
-    def delete(self, path: str, generation: str | None = None) -> bool:
-        """Delete an object, only this generation if one is given; return whether it existed."""
-        ...
 
 
 class Store(Protocol):
