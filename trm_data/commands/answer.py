@@ -102,12 +102,7 @@ def _print_view(view: View) -> None:
     print_table(["column", "type", "what it says"], rows)
 
 
-WAYS_ON = "; --wide or --format vertical shows all"
-
-
-def give_answer(
-    found: QueryResult, form: Form, out: str | None, *, wide: bool = False, hint: str = WAYS_ON
-) -> None:
+def give_answer(found: QueryResult, form: Form, out: str | None, *, wide: bool = False) -> None:
     """Print the result of a query, or write it to a file atomically.
 
     Args:
@@ -115,10 +110,9 @@ def give_answer(
         form: Output format.
         out: File to write; None prints the result.
         wide: Print all rows and columns, even if they do not fit the terminal.
-        hint: Message that explains how to show rows and columns that do not fit the terminal.
     """
     if out is None:
-        print_result(found, form, wide=wide, hint=hint)
+        print_result(found, form, wide=wide, hint="; --wide or --format vertical shows all")
         return
     from trm_data.show.render import result_bytes
     from trm_data.storage.atomic import write_bytes

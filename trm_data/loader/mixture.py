@@ -71,16 +71,6 @@ class Mixture:
         return table.take(numbers), numbers
 
     @property
-    def token_offsets(self) -> tuple[int, ...]:
-        """Offsets added to the tokens of each dataset, except PAD."""
-        return tuple(each.token_offset for each in self.components)
-
-    @property
-    def identifier_offsets(self) -> tuple[int, ...]:
-        """Offsets added to the puzzle identifiers of each dataset."""
-        return tuple(each.identifier_offset for each in self.components)
-
-    @property
     def vocabulary_size(self) -> int:
         """Number of tokens of all datasets, PAD included."""
         return vocabulary_of(self.components)

@@ -38,16 +38,15 @@ def is_temporary(name: str) -> bool:
     return name.rpartition("/")[2].startswith(_TEMPORARY)
 
 
-def remove_temporary(folder: Path, pattern: str = f"{_TEMPORARY}*", *, older_s: float = 0.0) -> None:
+def remove_temporary(folder: Path, *, older_s: float = 0.0) -> None:
     """Remove the temporary files that killed writers left below a folder, as far as permissions allow.
 
     Args:
         folder: It need not exist.
-        pattern: Glob of their names.
         older_s: Remove only files not written to for this time (s), because a writer may be active.
     """
     before = time.time() - older_s
-    for path in folder.rglob(pattern):
+    for path in folder.rglob(f"{_TEMPORARY}*"):
         with suppress(OSError):  # already gone, or on a read-only root
             if path.is_file() and path.stat().st_mtime <= before:
                 path.unlink()

@@ -130,8 +130,6 @@ ADDED = (
 """Columns that are missing in parts of earlier runs; read as NULL."""
 
 
-KEY = ["step", "split", "dataset"]
-"""Columns that identify a row of a run."""
 CLOCKED = ("seconds", "step_s", "data_wait_s", "device_memory_bytes")
 """Columns that depend on the machine and the time; all others are reproducible."""
 

@@ -23,6 +23,11 @@ def grid(rng, largest=30, colours=10):
     return rng.integers(0, colours, tuple(rng.integers(1, largest + 1, 2))).astype(np.uint8)
 
 
+def image_of(element, pair):
+    """Return the images of both grids of an example; the output may be unknown."""
+    return Pair(*(None if side is None else element.apply(side) for side in pair))
+
+
 def equivalent(one, other):
     """Return whether a dihedral and a bijection of colours that keeps black map `one` to `other`."""
     for dihedral in range(8):
@@ -43,7 +48,7 @@ def test_images_have_the_same_hash(seed, index):
     rng = np.random.default_rng(seed)
     element = ArcSymmetry.from_index(index)
     pairs = [Pair(grid(rng), grid(rng)), Pair(grid(rng), None), Pair(grid(rng, 4, 3), grid(rng, 4, 3))]
-    assert pair_hashes(pairs) == pair_hashes([element.apply_pair(pair) for pair in pairs])
+    assert pair_hashes(pairs) == pair_hashes([image_of(element, pair) for pair in pairs])
 
 
 def test_hashes_are_equal_only_for_images():
@@ -83,7 +88,7 @@ def test_a_task_and_its_image_in_another_order_are_one():
         [Pair(grid(rng), grid(rng)) for _ in range(2)],
     )
     element = ArcSymmetry.from_index(1_234_567)
-    image = [element.apply_pair(pair) for pair in [*test[::-1], *train[::-1]]]
+    image = [image_of(element, pair) for pair in [*test[::-1], *train[::-1]]]
     assert group_hash(pair_hashes([*train, *test])) == group_hash(pair_hashes(image))
     assert group_hash(pair_hashes([*train, *test])) != group_hash(pair_hashes(image[1:]))
 

@@ -103,16 +103,20 @@ def test_every_row_is_the_next_one_of_its_dataset(mixture: Mixture, root) -> Non
             alone = next(loader)["inputs"]
         cells = dataset.sequence_length
         assert not mine[:, cells:].any()
-        back = np.where(mine[:, :cells] > 0, mine[:, :cells] - mixture.token_offsets[task], 0)
+        back = np.where(mine[:, :cells] > 0, mine[:, :cells] - mixture.components[task].token_offset, 0)
         rows = sorted(row.tobytes() for row in back)
         assert rows == sorted(row.tobytes() for row in alone.astype(back.dtype))
 
 
 def test_tokens_and_identifiers_have_ranges_of_their_own(mixture: Mixture) -> None:
     assert mixture.sequence_length == 36
-    assert mixture.token_offsets == (0, 7, 0)  # 6x6 has tokens 1 to 7, 4x4 then 8 to 12
+    assert [each.token_offset for each in mixture.components] == [
+        0,
+        7,
+        0,
+    ]  # 6x6 has tokens 1 to 7, 4x4 then 8 to 12
     assert mixture.vocabulary_size == 13
-    assert mixture.identifier_offsets == (0, 1, 2)
+    assert [each.identifier_offset for each in mixture.components] == [0, 1, 2]
     assert mixture.num_identifiers == 3
     for batch in batches(mixture, 10):
         np.testing.assert_array_equal(batch["puzzle_identifiers"], batch["tasks"])

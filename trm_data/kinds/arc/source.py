@@ -195,9 +195,9 @@ def _check_version(read: ArcTasks, subset: str, shown: str) -> list[str]:
     return []
 
 
-def read_grid(text: str, shown: str = "the puzzle") -> NDArray[np.uint8]:
+def read_grid(text: str) -> NDArray[np.uint8]:
     """Read a grid of colours from JSON: the grid itself, or the first test input of a task in competition format."""
-    value, place = _parse(text.encode(), shown), _Place(shown)
+    value, place = _parse(text.encode(), "the puzzle"), _Place("the puzzle")
     if isinstance(value, dict):
         return _pairs(_object(value, place, "'test'").get("test"), place, "test")[0].input
     return _grid(value, place)

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -38,7 +37,6 @@ RETRIES = 5
 """Maximum number of attempts to find new images, as a multiple of the requested augmentations."""
 
 _KEY_BITS = 62
-_PUBLISHED_NAME = re.compile(r"(.*)\|\|\|t([0-7])\|\|\|([0-9]{10})", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -83,10 +81,6 @@ class ArcSymmetry:
         """Return the image of a grid of colours."""
         return np.asarray(Dihedral(self.dihedral).apply(np.array(self.colours, np.uint8)[grid]), np.uint8)
 
-    def apply_pair(self, pair: Pair) -> Pair:
-        """Return the images of both grids of an example."""
-        return Pair(self.apply(pair.input), None if pair.output is None else self.apply(pair.output))
-
     def inverse(self) -> Self:
         """Return the symmetry that undoes this one."""
         colours = [0] * COLOURS
@@ -104,16 +98,6 @@ class ArcSymmetry:
         if self.index == 0:
             return task
         return f"{task}|||t{self.dihedral}|||{''.join(map(str, self.colours))}"
-
-    @classmethod
-    def from_published_name(cls, name: str) -> tuple[str, Self]:
-        """Return the task and the element of a published name, the inverse of `published_name`."""
-        match = _PUBLISHED_NAME.fullmatch(name)
-        if match is None:
-            if "|||" in name:
-                raise ValueError(f"name: got {name!r}; expected TASK or TASK|||t0 to t7|||ten digits")
-            return name, cls(0)
-        return match[1], cls(int(match[2]), tuple(map(int, match[3])))
 
 
 def colour_maps(elements: NDArray[np.int64]) -> NDArray[np.uint8]:

@@ -132,8 +132,6 @@ def generate_unique_mazes(
     rows: int,
     columns: int,
     min_path: int,
-    *,
-    most_layouts: int = MOST_LAYOUTS,
 ) -> NDArray[np.uint8]:
     """Return the perfect mazes with numbers `start` to `start + count - 1`, uint8 [count, S].
 
@@ -157,13 +155,13 @@ def generate_unique_mazes(
         rows,
         columns,
         min_path,
-        most_layouts,
+        MOST_LAYOUTS,
         mazes,
     )
     if written < count:
         raise SpecError(
             f"no perfect maze of {rows}x{columns} cells with a path of at least {min_path} steps among "
-            f"{most_layouts:,} random trees: Choose a shorter path"
+            f"{MOST_LAYOUTS:,} random trees: Choose a shorter path"
         )
     return mazes
 
