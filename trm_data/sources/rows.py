@@ -191,13 +191,7 @@ def read_rows(
     for position, first in repeated.items():
         reason = f"the same {noun} as line {first}"
         rejects[numbers[position]] = Reject(source.shown, lines[position], reason)
-    kept = np.delete(np.arange(len(lines)), list(repeated))
-    if repeated:  # moved in place, because a copy of all rows is large
-        for start in range(0, len(kept), ROWS_AT_ONCE):
-            rows = kept[start : start + ROWS_AT_ONCE]
-            for values in (found.lines, found.questions, found.answers, found.ratings):
-                values[start : start + len(rows)] = values[rows]
-    return found.take(slice(len(kept))), [rejects[number] for number in sorted(rejects)]
+    return _without(found, repeated), [rejects[number] for number in sorted(rejects)]
 
 
 class _Batch(NamedTuple):
@@ -259,6 +253,18 @@ def _repeated(rows: StatedRows) -> dict[int, int]:
         if first != line:
             repeated[position] = first
     return repeated
+
+
+def _without(rows: StatedRows, repeated: Mapping[int, int]) -> StatedRows:
+    """Return the other rows, moved in place, because a copy of all rows is large."""
+    if not repeated:
+        return rows
+    kept = np.delete(np.arange(len(rows)), list(repeated))
+    for start in range(0, len(kept), ROWS_AT_ONCE):
+        part = kept[start : start + ROWS_AT_ONCE]
+        for values in (rows.lines, rows.questions, rows.answers, rows.ratings):
+            values[start : start + len(part)] = values[part]
+    return rows.take(slice(len(kept)))
 
 
 def read_csv(text: Iterator[str], shown: str, named: Mapping[str, str] | None = None) -> Iterator[TextRow]:
