@@ -250,17 +250,14 @@ OF_OTHER_EVALUATIONS = {"claims", "depth", "legal", "pass_at_k", "retention", "s
 
 
 @pytest.mark.integration
-def test_every_named_query_has_rows_of_these_runs(layout: Layout, wrote: dict[str, Wrote]) -> None:
-    for name in named_queries():
-        assert query_results(layout, f"@{name}").rows or name in OF_OTHER_EVALUATIONS, name
-
-
-@pytest.mark.integration
-def test_no_query_mixes_scales_or_data(layout: Layout, wrote: dict[str, Wrote]) -> None:
+def test_every_named_query_has_rows_of_these_runs_and_mixes_no_scales_or_data(
+    layout: Layout, wrote: dict[str, Wrote]
+) -> None:
     """Every row belongs to one run, or names its scale and data."""
     for name in named_queries():
-        columns = set(query_results(layout, f"@{name}").columns)
-        assert "run" in columns or {"scale", "data"} <= columns, name
+        found = query_results(layout, f"@{name}")
+        assert found.rows or name in OF_OTHER_EVALUATIONS, name
+        assert "run" in found.columns or {"scale", "data"} <= set(found.columns), name
     alone = ask(layout, "@pairs").filter(pl.col("scale") != "tiny")
     assert not alone.height  # at other scales there is one run, with nothing to compare
 
