@@ -43,8 +43,14 @@ def add_network(network: type[ANetwork]) -> type[ANetwork]:
 
 def installed_extensions() -> list[tuple[str, str, str]]:
     """Return kind, name and value of all entry points, sorted."""
+    points = entry_points()  # read once for all kinds
     kinds = "experiments", "mixers", "networks", "optimizers"
-    return [(kind, name, point.value) for kind in kinds for name, point in sorted(extensions(kind).items())]
+    found = (
+        (kind, point.name, point.value)
+        for kind in kinds
+        for point in points.select(group=f"trm_train.{kind}")
+    )
+    return sorted(found)
 
 
 def check_known(kind: str, name: str, built_in: Iterable[str], key: str) -> None:

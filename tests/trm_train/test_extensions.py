@@ -8,6 +8,7 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Generator
+from importlib.metadata import EntryPoints
 from pathlib import Path
 
 import pytest
@@ -107,7 +108,7 @@ def test_a_network_and_an_optimizer_of_another_package_are_trained_and_evaluated
 
     # Without the package, its runs are named in a note, and all other queries work.
     other = train()
-    monkeypatch.setattr("trm_train.extensions.extensions", lambda kind: {})
+    monkeypatch.setattr("trm_train.extensions.entry_points", lambda **_: EntryPoints(()))
     record._parse_record.cache_clear()
     done = run_here(
         trm_eval_main, "sql", "SELECT count(*) AS runs FROM runs WHERE parameters > 0", "--format", "json"

@@ -16,9 +16,11 @@ import socket
 import time
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import closing
+from functools import cache, lru_cache
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import duckdb
@@ -231,10 +233,21 @@ def _update(layout: Layout, path: Path, temporary: Path, *, rebuild: bool) -> No
                 return
     except duckdb.Error:  # a missing or damaged index
         pass
-    temporary.unlink(missing_ok=True)
+    temporary.write_bytes(_empty_index(_version()))
     with closing(duckdb.connect(str(temporary))) as connection:
-        _create(connection)
+        attach_empty(connection)
+        attach_empty_catalog(connection)
         _read_changes(connection, layout, again=rebuild)
+
+
+@lru_cache(1)
+def _empty_index(_: str) -> bytes:
+    """Return the file of an index without rows, by the version of the index."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / NAME
+        with closing(duckdb.connect(str(path))) as connection:
+            _create(connection)
+        return path.read_bytes()
 
 
 def _create(connection: duckdb.DuckDBPyConnection) -> None:
@@ -266,15 +279,16 @@ def _comment(connection: duckdb.DuckDBPyConnection) -> None:
         "SELECT table_name, column_name FROM duckdb_columns() "
         "WHERE schema_name = 'main' AND database_name = current_catalog() AND NOT internal"
     ).fetchall()
+
+    @cache
+    def reads(table: str) -> set[str]:
+        return {name.removesuffix("_opened") for name in tables_read(connection, f"FROM {table}")}
+
+    statements: list[str] = []
     connection.execute("PRAGMA disable_optimizer")
-    reads = {
-        table: {name.removesuffix("_opened") for name in tables_read(connection, f"FROM {table}")}
-        for table in {table for table, _ in columns}
-    }
-    connection.execute("PRAGMA enable_optimizer")
     for table, column in columns:
         alone = COLUMN_OF_PAIR.sub("", column)
-        taken_over = (texts.get((of, alone)) for of in reversed(COMMENTED) if of in reads[table])
+        taken_over = (texts.get((of, alone)) for of in reversed(COMMENTED) if of in reads(table))
         text = (
             COMMENTS_OF_ONE_VIEW.get((table, column))
             or texts.get((table.removeprefix("all_"), column))
@@ -283,7 +297,9 @@ def _comment(connection: duckdb.DuckDBPyConnection) -> None:
         )
         if text:
             target = f"{quote_identifier(table)}.{quote_identifier(column)}"
-            connection.execute(f"COMMENT ON COLUMN {target} IS {quote_literal(text)}")
+            statements.append(f"COMMENT ON COLUMN {target} IS {quote_literal(text)}")
+    connection.execute("PRAGMA enable_optimizer")
+    connection.execute("; ".join(statements))
 
 
 def _read_changes(connection: duckdb.DuckDBPyConnection, layout: Layout, *, again: bool) -> None:
