@@ -13,7 +13,7 @@ A file of the user (`trm_data.extensions`) adds networks with `trm_train.add_net
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, TypeVar
 
 from trm_data.closest import one_of
@@ -42,7 +42,7 @@ def add_network(network: type[ANetwork]) -> type[ANetwork]:
 
 
 def installed_extensions() -> list[tuple[str, str, str]]:
-    """Return kind, name and value of all entry points, sorted."""
+    """Return kind, name and value of the entry points of installed packages, sorted."""
     points = entry_points()  # read once for all kinds
     kinds = "experiments", "mixers", "networks", "optimizers"
     found = (
