@@ -317,11 +317,19 @@ def test_a_report_of_runs_with_weights_draws_puzzles_step_by_step(
 
 
 @pytest.mark.integration
-def test_a_report_without_png_names_none(layout: Layout, tmp_path: Path) -> None:
+def test_a_report_without_png_names_none(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same page is written as a file of Markdown and as a folder."""
+
+    def write_both(page: Page, out: Path, *, png: bool) -> list[Path]:
+        write_report(page, tmp_path / "r", png=png)
+        return write_report(page, out, png=png)
+
+    monkeypatch.setattr("trm_eval.report.write.write_report", write_both)
     command = ["report", "measured", "--scale", "tiny", "--root", layout.place, "--no-png", "--out"]
-    for out in ("mini.md", "r"):
-        with pytest.raises(SystemExit, match="0"):
-            main([*command, str(tmp_path / out)])
+    with pytest.raises(SystemExit, match="0"):
+        main([*command, str(tmp_path / "mini.md")])
     assert not [path.name for path in tmp_path.rglob("*.png")]
     assert "measured.svg" in {path.name for path in (tmp_path / "mini").iterdir()}
     text, page = (tmp_path / "mini.md").read_text(), (tmp_path / "r" / "index.html").read_text()
