@@ -130,11 +130,10 @@ def test_every_way_to_answer_is_an_evaluation_of_its_own(layout: Layout) -> None
         ("max_steps, blank identifiers", ["--identifiers", "blank"]),
         ("max_steps, rows drawn by seed 9", ["--limit", "5", "--subset-seed", "9"]),
     ]  # fmt: skip
-    for _ in range(2):  # again: each replaces itself
-        for how, options in ways:
-            done = run_here(main, "run", "tiny", *options, "--root", layout.place)
-            assert done.returncode == 0, done.stderr
-            assert (f"split of small, {how}\n" in done.stdout) is (how != "max_steps")
+    for how, options in [*ways, ways[0], ways[4]]:  # two again: each replaces itself
+        done = run_here(main, "run", "tiny", *options, "--root", layout.place)
+        assert done.returncode == 0, done.stderr
+        assert (f"split of small, {how}\n" in done.stdout) is (how != "max_steps")
     found = query_results(
         layout, "SELECT how, count, spent_steps, compile_seconds > 0, samples FROM evals"
     ).rows
