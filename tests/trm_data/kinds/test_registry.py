@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-import trm_data
+import trm_data.extensions
 from trm_data.errors import SpecError
 from trm_data.kinds.registry import (
     KindParts,
@@ -97,10 +97,10 @@ def test_an_entry_point_may_name_parts(monkeypatch: pytest.MonkeyPatch) -> None:
         def load(self) -> KindParts:
             return parts
 
-    def entry_points(*, group: str, name: str | None = None) -> list[Entry]:
-        return [Entry()] if group == registry.ENTRY_POINTS and name in (None, "mine") else []
+    def entry_points(*, group: str) -> list[Entry]:
+        return [Entry()] if group == registry.ENTRY_POINTS else []
 
-    monkeypatch.setattr(registry, "entry_points", entry_points)
+    monkeypatch.setattr(trm_data.extensions, "entry_points", entry_points)
     assert find_kind("mine") is parts
     assert load_kind("mine").name == "maze"
     assert kind_names()[-1] == "mine"
@@ -110,7 +110,7 @@ def test_a_package_that_cannot_be_imported_is_named(monkeypatch: pytest.MonkeyPa
     from trm_data.kinds import registry
 
     entry = EntryPoint("broken", "no_such_package:Kind", registry.ENTRY_POINTS)
-    monkeypatch.setattr(registry, "entry_points", lambda group, name: [entry] if name == "broken" else [])
+    monkeypatch.setattr(trm_data.extensions, "entry_points", lambda group: [entry])
     with pytest.raises(SpecError, match="kind 'broken': no_such_package:Kind cannot be imported"):
         load_kind("broken")
 
