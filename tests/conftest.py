@@ -25,6 +25,7 @@ from jaxtyping import install_import_hook
 
 from trm_data.building.flow import build_dataset
 from trm_data.engine.local import LocalEngine
+from trm_data.extensions import OWN_FILE
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
@@ -224,6 +225,16 @@ def error_of(main: Callable[[list[str]], None], *arguments: str) -> tuple[int, s
 def as_users_run_it() -> dict[str, str]:
     """Return the environment of a process whose results equal those of users, bit for bit."""
     return {**os.environ, "XLA_FLAGS": os.environ["XLA_FLAGS"].replace(OPTIMIZATION, "").strip()}
+
+
+@pytest.fixture(autouse=True)
+def own_file_is_forgotten() -> Generator[None, None, None]:
+    """Restore the variable that a command with `--experiments FILE.py` sets in this process."""
+    before = os.environ.get(OWN_FILE)
+    yield
+    os.environ.pop(OWN_FILE, None)
+    if before is not None:
+        os.environ[OWN_FILE] = before
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,15 @@ from trm_data.errors import SpecError
 OWN_FILE = "TRM_EXPERIMENTS"
 """Environment variable: path of the file; child processes inherit it."""
 
+GROUPS = (
+    "trm_data.kinds",
+    "trm_train.experiments",
+    "trm_train.mixers",
+    "trm_train.networks",
+    "trm_train.optimizers",
+)
+"""Groups of entry points."""
+
 _ADDED: dict[tuple[str, str], EntryPoint] = {}
 
 
@@ -25,6 +34,13 @@ def extensions_of(group: str) -> dict[str, EntryPoint]:
     load_own_file()
     added = {name: entry for (of, name), entry in _ADDED.items() if of == group}
     return {entry.name: entry for entry in entry_points(group=group)} | added
+
+
+def installed_extensions() -> list[tuple[str, str, str]]:
+    """Return group, name and value of the entry points of installed packages for these three, sorted."""
+    points = entry_points()  # read once for all groups
+    ours = [point for group in GROUPS for point in points.select(group=group)]
+    return sorted((point.group, point.name, point.value) for point in ours)
 
 
 def add_extension(group: str, name: str, given: type) -> None:

@@ -13,7 +13,7 @@ A file of the user (`trm_data.extensions`) adds networks with `trm_train.add_net
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, TypeVar
 
 from trm_data.closest import one_of
@@ -39,18 +39,6 @@ def add_network(network: type[ANetwork]) -> type[ANetwork]:
         raise ConfigError(f"{network.__qualname__}.options: expected a class with the field `architecture`")
     add_extension("trm_train.networks", name, network)
     return network
-
-
-def installed_extensions() -> list[tuple[str, str, str]]:
-    """Return kind, name and value of the entry points of installed packages, sorted."""
-    points = entry_points()  # read once for all kinds
-    kinds = "experiments", "mixers", "networks", "optimizers"
-    found = (
-        (kind, point.name, point.value)
-        for kind in kinds
-        for point in points.select(group=f"trm_train.{kind}")
-    )
-    return sorted(found)
 
 
 def check_known(kind: str, name: str, built_in: Iterable[str], key: str) -> None:

@@ -78,7 +78,7 @@ def test_the_page_goes_from_a_frame_to_a_figure(tmp_path: Path, monkeypatch: pyt
     ]
     assert {"scaling.svg", "scaling.png", "report.md"} <= {path.name for path in Path("scaling").iterdir()}
 
-    monkeypatch.setattr(registry, "_EXPERIMENTS", dict(registry.load_experiments()))
+    monkeypatch.setattr(registry, "_EXPERIMENTS", registry.load_experiments())
     monkeypatch.setenv("TRM_EXPERIMENTS", "")
     Path("my_study.py").write_text(smaller(study))
     assert len(study.splitlines()) <= 35

@@ -126,7 +126,6 @@ def test_the_catalog_forgets_a_removed_folder(root: Path) -> None:
         (("build", "arc", "--subsets", "nothing"), "nothing"),
         (("build", "nothing-like-this"), "no kind or named dataset 'nothing-like-this'"),
         (("build", "--all-for", "exp99"), "--all-for: no experiment 'exp99'"),
-        (("build", "other", "nothing"), "no kind 'nothing'; there are: arc, maze, sudoku, table"),
         (("build", "maze", "--source", "csv:x.csv", "--min-path", "5"), "--min-path 5: only for generated"),
         (("import", "/nowhere"), "/nowhere: no such folder"),
         (("export", "nothing", "--out", "/tmp/never"), "no dataset 'nothing'"),

@@ -207,7 +207,7 @@ def test_two_experiments_are_compared_over_the_seeds_that_both_have(
     shutil.copytree(small_layout.place, tmp_path / "root")
     monkeypatch.setenv("TRM_ROOT", str(tmp_path / "root"))
     monkeypatch.setenv("TRM_EXPERIMENTS", "")
-    monkeypatch.setattr(registry, "_EXPERIMENTS", dict(registry._EXPERIMENTS))
+    monkeypatch.setattr(registry, "_EXPERIMENTS", registry.load_experiments())
     study = tmp_path / "seeds_study.py"
     study.write_text(STUDY)
     try:

@@ -124,7 +124,7 @@ def same():
     return quickstart()
 """)
     monkeypatch.setattr(experiments, "__path__", [*experiments.__path__, str(tmp_path)])
-    monkeypatch.setattr(registry, "_EXPERIMENTS", dict(registry._EXPERIMENTS))
+    monkeypatch.setattr(registry, "_EXPERIMENTS", registry.load_experiments())
     monkeypatch.delitem(sys.modules, "trm_train.experiments.more", raising=False)
     registry._import_experiments.cache_clear()
     yield
@@ -172,7 +172,7 @@ def test_an_alias_of_another_run_is_refused(
     monkeypatch: pytest.MonkeyPatch, target: str, changes: dict[str, int], said: str
 ) -> None:
     config = dataclasses.replace(QUICKSTART, **changes)
-    monkeypatch.setattr(registry, "_EXPERIMENTS", dict(registry._EXPERIMENTS))
+    monkeypatch.setattr(registry, "_EXPERIMENTS", registry.load_experiments())
     settings = find_experiment("quickstart").settings
     registry.add_experiment(
         Experiment("wrong", "group", lambda _: config, None, {settings[0]: target}, settings)
@@ -531,7 +531,7 @@ def of_my_own():
     return dataclasses.replace(quickstart(), total_steps=7_000)
 """)
     monkeypatch.setenv("TRM_EXPERIMENTS", str(study))
-    monkeypatch.setattr(registry, "_EXPERIMENTS", dict(registry._EXPERIMENTS))
+    monkeypatch.setattr(registry, "_EXPERIMENTS", registry.load_experiments())
     try:
         _, listed, _ = output(capsys, "list", "of_my_own", "--json", "--root", str(tmp_path))
         assert [(item["scale"], item["data"]) for item in json.loads(listed)] == [("own", "")]

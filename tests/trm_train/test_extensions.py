@@ -45,7 +45,7 @@ def root(small_layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """A separate root with the dataset `small`; experiments registered by a test are removed after it."""
     shutil.copytree(small_layout.place, tmp_path / "root")
     monkeypatch.setenv("TRM_ROOT", str(tmp_path / "root"))
-    monkeypatch.setattr(registry, "_EXPERIMENTS", dict(registry._EXPERIMENTS))
+    monkeypatch.setattr(registry, "_EXPERIMENTS", registry.load_experiments())
     monkeypatch.setenv("TRM_EXPERIMENTS", "")
     return tmp_path / "root"
 
@@ -108,7 +108,7 @@ def test_a_network_and_an_optimizer_of_another_package_are_trained_and_evaluated
 
     # Without the package, its runs are named in a note, and all other queries work.
     other = train()
-    monkeypatch.setattr("trm_train.extensions.entry_points", lambda **_: EntryPoints(()))
+    monkeypatch.setattr("trm_data.extensions.entry_points", lambda **_: EntryPoints(()))
     record._parse_record.cache_clear()
     done = run_here(
         trm_eval_main, "sql", "SELECT count(*) AS runs FROM runs WHERE parameters > 0", "--format", "json"

@@ -30,7 +30,7 @@ from trm_data.catalog.query import tables_read
 from trm_data.catalog.schema import quote_identifier, quote_literal, schema_sql
 from trm_data.catalog.write import rewritten
 from trm_data.errors import Note
-from trm_data.extensions import OWN_FILE
+from trm_data.extensions import OWN_FILE, installed_extensions
 from trm_data.storage.digests import checked_files, one_of_each
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
@@ -45,7 +45,6 @@ from trm_eval.tables.schema import (
     VIEW_COMMENTS,
     column_comments,
 )
-from trm_train.extensions import installed_extensions
 from trm_train.metrics.table import FOLDER, current_parts, missing_steps
 from trm_train.runs.record import CONFIG_FILE
 from trm_train.runs.status import STATUS_FILE, has_ended
