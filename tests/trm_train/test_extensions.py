@@ -45,7 +45,8 @@ def root(small_layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """A separate root with the dataset `small`; experiments registered by a test are removed after it."""
     shutil.copytree(small_layout.place, tmp_path / "root")
     monkeypatch.setenv("TRM_ROOT", str(tmp_path / "root"))
-    monkeypatch.setattr(registry, "_EXPERIMENTS", registry.load_experiments())
+    known = dict(registry._EXPERIMENTS) or registry.load_experiments()  # before those of `gated` are found
+    monkeypatch.setattr(registry, "_EXPERIMENTS", known)
     monkeypatch.setenv("TRM_EXPERIMENTS", "")
     return tmp_path / "root"
 
@@ -53,6 +54,7 @@ def root(small_layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.fixture
 def gated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[None, None, None]:
     """The example as if it were installed: its modules, and metadata that refer to them."""
+    registry.load_experiments()
     site = tmp_path / "site"
     info = site / "trm_gated-0.1.0.dist-info"
     info.mkdir(parents=True)
