@@ -123,8 +123,8 @@ def another():
 def same():
     return quickstart()
 """)
-    monkeypatch.setattr(experiments, "__path__", [*experiments.__path__, str(tmp_path)])
     monkeypatch.setattr(registry, "_EXPERIMENTS", registry.load_experiments())
+    monkeypatch.setattr(experiments, "__path__", [*experiments.__path__, str(tmp_path)])
     monkeypatch.delitem(sys.modules, "trm_train.experiments.more", raising=False)
     registry._import_experiments.cache_clear()
     yield
@@ -530,8 +530,8 @@ from trm_train.experiments.registry import experiment
 def of_my_own():
     return dataclasses.replace(quickstart(), total_steps=7_000)
 """)
-    monkeypatch.setenv("TRM_EXPERIMENTS", str(study))
     monkeypatch.setattr(registry, "_EXPERIMENTS", registry.load_experiments())
+    monkeypatch.setenv("TRM_EXPERIMENTS", str(study))
     try:
         _, listed, _ = output(capsys, "list", "of_my_own", "--json", "--root", str(tmp_path))
         assert [(item["scale"], item["data"]) for item in json.loads(listed)] == [("own", "")]
