@@ -42,7 +42,7 @@ def add_network(network: type[ANetwork]) -> type[ANetwork]:
 
 
 def check_known(kind: str, name: str, built_in: Iterable[str], key: str) -> None:
-    """Raise ForeignRunError if a name is neither built in nor declared by an installed package; imports nothing."""
+    """Raise ForeignRunError if a name is neither built in nor declared by an installed package or the user's file."""
     if name in built_in:
         return
     found = extensions(kind)

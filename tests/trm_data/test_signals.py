@@ -20,6 +20,7 @@ import trm_data.cli
 import trm_eval.cli
 import trm_eval.tables.query
 from tests.conftest import run_here
+from trm_data.command import errors_end
 from trm_data.command.signals import ending_at_once, handled
 from trm_data.errors import QueryError
 
@@ -123,3 +124,10 @@ def test_ctrl_c_ends_a_query_at_once(
     monkeypatch.setattr(module, name, query)
     assert run_here(main, "sql", "SELECT 1", "--root", str(tmp_path)).returncode == 2
     assert seen == [signal.SIG_DFL]
+
+
+def test_an_interrupted_query_of_another_command_is_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended, errors_end("trm-eval"):
+        raise RuntimeError("Query interrupted")
+    assert ended.value.code == 130
+    assert capsys.readouterr().err.count("\n") == 1

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, is_dataclass
 from enum import IntEnum
 from types import NoneType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origin
 
 import tyro
 from tyro.conf import arg, subcommand
@@ -218,10 +218,7 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         sys.stderr.close()
         sys.exit(Exit.BROKEN_PIPE)
     except KeyboardInterrupt:
-        print(
-            f"{program}: interrupted; partial files do not count; the same command resumes", file=sys.stderr
-        )
-        sys.exit(Exit.INTERRUPTED)
+        _end_interrupted(program)
     except (*expected, OSError) as error:
         full = isinstance(error, OSError) and error.errno in OF_SPACE
         if full:
@@ -230,6 +227,8 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         print(f"{said}{'; free some space; the same command resumes' if full else ''}", file=sys.stderr)
         sys.exit(getattr(error, "exit_code", Exit.ERROR))
     except Exception as error:
+        if str(error) == "Query interrupted":  # DuckDB's RuntimeError in place of KeyboardInterrupt
+            _end_interrupted(program)
         if not is_of_memory(error):
             raise
         print(
@@ -238,6 +237,11 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
             file=sys.stderr,
         )
         sys.exit(Exit.ERROR)
+
+
+def _end_interrupted(program: str) -> NoReturn:
+    print(f"{program}: interrupted; partial files do not count; the same command resumes", file=sys.stderr)
+    sys.exit(Exit.INTERRUPTED)
 
 
 def _flush_output() -> None:

@@ -31,9 +31,8 @@ def keep_ctrl_c() -> None:
     On import, polars (2.1.0) replaces the handler, and its own handler restarts system calls: afterwards Ctrl-C ends no
     wait for a lock, a thread or a process, and a handler such as `SIG_DFL` is gone. A later handler stays.
     """
-    import polars
+    import polars  # noqa: F401  # pyright: ignore[reportUnusedImport]
 
-    assert polars
     usual = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is threading.main_thread() and usual is not None:
         signal.signal(signal.SIGINT, usual)

@@ -115,20 +115,16 @@ class Build:
         return kind.run() if isinstance(kind, BuildNamed) else run_fields(kind)
 
 
-def named_fields_of(parts: KindParts) -> type[BuildOwn]:
+def own_fields(parts: KindParts) -> type[BuildOwn]:
     """Return the fields of an own kind as a subcommand with its name and its docstring."""
-    of = Annotated[str, tyro.conf.Fixed, tyro.conf.Suppress]
+    kind = Annotated[str, tyro.conf.Fixed, tyro.conf.Suppress]
     about = (inspect.getdoc(parts.implementation) or "").partition("\n")[0]
     options = ", ".join(getattr(parts.implementation, "option_names", ())) or "none"
+    text = f"Build a dataset of the kind {parts.name}. {about}\n\nOptions (--option NAME=VALUE): {options}."
+    fields_of = [("kind", kind, field(default=parts.name))]
+    namespace = {"__doc__": text}
     return make_dataclass(
-        "BuildOwn",
-        [("kind", of, field(default=parts.name))],
-        bases=(BuildOwn,),
-        frozen=True,
-        kw_only=True,
-        namespace={
-            "__doc__": f"Build a dataset of the kind {parts.name}. {about}\n\n--option NAME: {options}."
-        },
+        "BuildOwn", fields_of, bases=(BuildOwn,), frozen=True, kw_only=True, namespace=namespace
     )
 
 
@@ -144,7 +140,7 @@ def build_command(arguments: list[str]) -> type[Build]:
     by_kind = {name: parts.fields for name, parts in built_in().items() if parts.fields is not None}
     named = arguments[1] if len(arguments) > 1 else ""
     if named not in by_kind and (parts := own_kind(named)):
-        by_kind[named] = parts.fields or named_fields_of(parts)
+        by_kind[named] = parts.fields or own_fields(parts)
     commands = {**by_kind, NAMED: BuildNamed}
     kinds: Any = Union[tuple(Annotated[made, subcommand(name)] for name, made in commands.items())]  # noqa: UP007
     return make_dataclass(
