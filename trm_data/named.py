@@ -17,7 +17,7 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import entry_points
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -110,6 +110,7 @@ def first_name(name: str) -> str:
     return next((spelling for spelling in names_of(name) if spelling in known), name)
 
 
+@lru_cache(1_000)
 def names_of(name: str) -> tuple[str, ...]:
     """Return every name of the same dataset, the given one first, then the default spelling.
 

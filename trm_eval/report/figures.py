@@ -63,7 +63,7 @@ TRAINING = (
 def accuracy_figure(group: Group) -> Drawn:
     """Draw test accuracies with intervals, over the varied quantity or by name."""
     if group.quantity:
-        return draw(lambda axis: _against_quantity(axis, group))
+        return draw(lambda axis: paint_against_quantity(axis, group))
     return draw(lambda axis: _by_name(axis, group), height=max(1.4, 0.32 * len(group.labels()) + 0.8))
 
 
@@ -84,7 +84,8 @@ def spread(members: Sequence[Member]) -> list[list[float]]:
     return [below, above]
 
 
-def _against_quantity(axis: Any, group: Group) -> None:
+def paint_against_quantity(axis: Any, group: Group) -> None:
+    """Draw the tests of a group that varies a quantity, a curve for each of its series, with bands."""
     trend, several = group.trend, len(group.series) > 1
     bands: list[tuple[Any, ...]] = []
     for style, (number, of) in zip(looks(list(group.series)), enumerate(group.series.values()), strict=True):

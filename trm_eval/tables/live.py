@@ -103,14 +103,21 @@ def run_rows(layout: Layout, folders: Sequence[Folder]) -> tuple[pa.Table, list[
 
 def experiment_table(sweeps: Iterable[Sweep] = ()) -> pa.Table:
     """Return all experiments and the points of sweeps, a row for each scale and data."""
-    rows = [
+    rows = [row for item in load_experiments().values() for row in _experiment_rows(item)]
+    for item in sweep_experiments(sweeps).values():
+        rows += _experiment_rows.__wrapped__(item)  # made for each query, so not cached
+    return pa.Table.from_pylist(rows, schema=EXPERIMENTS)
+
+
+@lru_cache(1_000)
+def _experiment_rows(item: Experiment) -> list[dict[str, Any]]:
+    """Return a row for each setting and for each of its datasets that can be built without files."""
+    return [
         _experiment_row(item, setting, config)
-        for item in {**load_experiments(), **sweep_experiments(sweeps)}.values()
         for setting in item.settings
         for config in [item.make(setting), without_files(item.make(setting))]
         if config is not None
     ]
-    return pa.Table.from_pylist(rows, schema=EXPERIMENTS)
 
 
 def _experiment_row(item: Experiment, setting: Setting, config: RunConfig) -> dict[str, Any]:

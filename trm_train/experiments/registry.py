@@ -21,9 +21,9 @@ from trm_train.experiments.setting import OWN, Scale, Setting
 from trm_train.extensions import load_experiment_modules
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Experiment:
-    """A named configuration, at one or more settings.
+    """A named configuration, at one or more settings. Two are equal only if they are the same object.
 
     Attributes:
         name: Name for `trm-train run`.
