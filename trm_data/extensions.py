@@ -6,6 +6,7 @@ and adds kinds, networks and experiments by decorators. Of packages only the nam
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import sys
@@ -52,6 +53,24 @@ def add_extension(group: str, name: str, given: type) -> None:
     entry = EntryPoint(name, f"{given.__module__}:{given.__qualname__}", group)
     if _ADDED.setdefault((group, name), entry) != entry:
         raise SpecError(f"{name}: both {_ADDED[group, name].value} and {entry.value} have this name")
+
+
+def code_digest(module: str) -> str:
+    """Return the sha256 of the source of a module, and of all others of its folder if it is in a package; empty if the
+    source is not readable.
+    """
+    loaded = sys.modules.get(module)
+    found = importlib.util.find_spec(module) if loaded is None else None
+    origin = getattr(loaded, "__file__", None) or getattr(found, "origin", None)
+    if origin is None:
+        return ""
+    file = Path(origin)
+    in_package = "." in module or file.name == "__init__.py"
+    digest = hashlib.sha256()
+    for path in sorted(file.parent.rglob("*.py")) if in_package else [file]:
+        name = path.relative_to(file.parent).as_posix()
+        digest.update(hashlib.sha256(path.read_bytes()).digest() + name.encode())
+    return digest.hexdigest()
 
 
 def take_option(option: str, arguments: list[str]) -> tuple[str | None, list[str]]:

@@ -12,12 +12,12 @@ A file of the user (`trm_data.extensions`) adds networks with `trm_train.add_net
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint
 from typing import Any, TypeVar
 
 from trm_data.closest import one_of
-from trm_data.extensions import add_extension, extensions_of
+from trm_data.extensions import add_extension, code_digest, extensions_of
 from trm_train.errors import ConfigError, ForeignRunError
 
 ANetwork = TypeVar("ANetwork")
@@ -71,6 +71,20 @@ def load_extension(kind: str, name: str, built_in: Iterable[str], key: str) -> A
             f"{key} {name}: entry point {found.value} cannot be loaded ({type(error).__name__}: {error}). "
             "Fix or reinstall the package that declares it."
         ) from error
+
+
+def own_code(names: Mapping[str, str]) -> dict[str, str]:
+    """Return the first 16 digits of the sha256 of the source of each extension, as `code of NAME`.
+
+    Args:
+        names: Names in use, by kind of extension; built-in names are left out.
+    """
+    found = {name: extensions(kind).get(name) for kind, name in names.items()}
+    return {
+        f"code of {name}": code_digest(entry.module)[:16]
+        for name, entry in found.items()
+        if entry is not None
+    }
 
 
 def load_experiment_modules() -> None:

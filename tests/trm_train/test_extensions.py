@@ -142,7 +142,7 @@ def test_a_file_of_experiments_that_is_missing_is_named_with_its_folder(
 
 @pytest.mark.integration
 def test_experiments_and_a_network_of_a_file(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(trm_data.extensions, "_ADDED", {})
     file = tmp_path / "my_study.py"
@@ -159,6 +159,17 @@ def test_experiments_and_a_network_of_a_file(
         assert (root / "runs" / "my_study" / "mine" / run).is_dir()
         evaluated = run_here(trm_eval_main, "run", "mine", "--experiments", str(file), "--scale", "own")
         assert evaluated.returncode == 0, evaluated.stderr
+
+        sys.modules.pop("my_study")
+        trm_data.extensions._ADDED.clear()
+        registry._import_experiments.cache_clear()
+        file.write_text(f"{file.read_text()}# edited")
+        words = ("run", "mine", *SMALL, "--experiments", str(file), "--model.architecture", "gated")
+        again = run_here(trm_train_main, *(word for word in words if word != "--json"))
+        assert "the code of gated has changed since the run began" in again.stderr
+        evaluated = run_here(trm_eval_main, "run", run, "--limit", "4")
+        assert evaluated.returncode == 0, evaluated.stderr
+        assert "the code of gated has changed since the run began" in caplog.text
     finally:
         sys.modules.pop("my_study", None)
 

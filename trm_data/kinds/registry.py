@@ -8,21 +8,17 @@ are the other parts, if present. Only light modules are imported until a kind it
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import pkgutil
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import trm_data.kinds
 from trm_data.closest import no_such
 from trm_data.errors import SpecError
-from trm_data.extensions import add_extension, extensions_of
+from trm_data.extensions import add_extension, code_digest, extensions_of
 from trm_data.kernel import kernel_folder
 from trm_data.specs import DatasetSpec, Options, OwnOptions, SourceSpec
 
@@ -80,28 +76,12 @@ def add_kind(kind: type[AKind]) -> type[AKind]:
 
 
 def code_of(kind: str) -> str:
-    """Return the sha256 of the source files of another package's kind; empty for kinds of this package.
-
-    The files are the module of the kind and, if it is in a package, all modules of its folder.
-    """
+    """Return the sha256 of the source files of another package's kind; empty for kinds of this package."""
     parts = None if kind in built_in() else own_kind(kind)
     if parts is None:
         return ""
     given = parts.implementation
-    module = given.partition(":")[0] if isinstance(given, str) else given.__module__
-    loaded = sys.modules.get(module)
-    found = find_spec(module) if loaded is None else None
-    origin = getattr(loaded, "__file__", None) or getattr(found, "origin", None)
-    if origin is None:
-        return ""
-    file = Path(origin)
-    in_package = "." in module or file.name == "__init__.py"
-    digest = hashlib.sha256()
-    for path in sorted(file.parent.rglob("*.py")) if in_package else [file]:
-        digest.update(
-            hashlib.sha256(path.read_bytes()).digest() + path.relative_to(file.parent).as_posix().encode()
-        )
-    return digest.hexdigest()
+    return code_digest(given.partition(":")[0] if isinstance(given, str) else given.__module__)
 
 
 def find_kind(name: str) -> KindParts | None:

@@ -78,6 +78,8 @@ def prepare(layout: Layout, run: Folder, request: EvalRequest, progress: Progres
     request.check()
     use_compilation_cache()
     record = read_record(run)
+    for line in record.code_changes():
+        LOG.warning("%s", line)
     # The run may be saving another checkpoint, so process 0 decides.
     step = int(
         hosts.barrier(

@@ -47,6 +47,7 @@ from trm_train.cost import cost_of, count_old_run, parameters_of
 from trm_train.errors import ConfigError, ForeignRunError
 from trm_train.experiments.registry import Experiment, load_experiments
 from trm_train.experiments.setting import OWN, PUZZLES, SCALES, SETTINGS, Setting
+from trm_train.extensions import own_code
 
 FORMAT_VERSION = 6
 """Format 2 adds a digest of the record, 3 scale and data, 4 cost and label, 5 the datasets of a mixture, 6 the threads
@@ -79,6 +80,7 @@ class RunRecord:
     identifiers_digest: str
     created_at: str
     versions: dict[str, str]
+    """Of libraries at the newest start, and `code of NAME`, the digest of the user's code, at the first."""
     scale: str = ""
     """Scale of the run's experiment (`experiments/setting.py`); empty in records before format 3."""
     data: str = ""
@@ -114,6 +116,15 @@ class RunRecord:
                 f"of {names})"
             )
         return found[0]
+
+    def code_changes(self) -> list[str]:
+        """Return a line for each network, mixer or optimizer of the user whose source has changed since the start."""
+        return [
+            f"{self.run}: the {name} has changed since the run began (got {digest}; the run has {self.versions[name]})"
+            ". If its results differ, give what has changed another name, or start over with --resume never"
+            for name, digest in _own_code(self.config).items()
+            if self.versions.get(name, digest) != digest
+        ]
 
     @property
     def total_flops(self) -> float | None:
@@ -168,7 +179,7 @@ def make_record(experiment: Experiment, config: RunConfig, *manifests: Manifest)
         content_digest=digest_of_all(content) if mixture else content[0],
         identifiers_digest=digest_of_all(identifiers) if mixture else identifiers[0],
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        versions={name: version(name) for name in ("trm-lab", "jax", "flax", "numpy")},
+        versions={name: version(name) for name in ("trm-lab", "jax", "flax", "numpy")} | _own_code(config),
         scale=setting.scale,
         data=setting.data,
         parameters=parameters_of(config.model, spec),
@@ -176,6 +187,11 @@ def make_record(experiment: Experiment, config: RunConfig, *manifests: Manifest)
         evaluation_flops=None if cost is None else cost.evaluation_flops,
         mixture=mixture,
     )
+
+
+def _own_code(config: RunConfig) -> dict[str, str]:
+    names = {"networks": config.model.architecture, "optimizers": config.optim.name}
+    return own_code(names | {"mixers": getattr(config.model, "mixer", "")})
 
 
 def mixture_of(config: RunConfig, manifests: Sequence[Manifest]) -> tuple[Component, ...]:

@@ -50,6 +50,8 @@ def continue_record(folder: Folder, record: RunRecord) -> RunRecord:
         extended_to=before.extended_to,
         label=record.label or before.label,
         cpu_threads=before.cpu_threads,
+        versions=record.versions
+        | {name: of for name, of in before.versions.items() if name.startswith("code of ")},
         **counted,
     )
 

@@ -109,6 +109,7 @@ def training_facts(record: RunRecord, *, resume: bool, extend: int | None) -> di
         "dataset content digest": record.content_digest,
         "dataset identifiers digest": record.identifiers_digest,
         "code of trm_data and trm_train": code_digest(trm_data, trm_train),
+        **record.versions,
         **library_versions(),
     }
 

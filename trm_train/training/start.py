@@ -159,7 +159,7 @@ def start_run(
         rates = config.optim.lr * _rate_factors(config, record.total_steps)
         observer = Recorder(folder, record, start, pace, hosts, rates, compiled, console, tracker, lease)
     _watch(stack, observer, keep, hosts)
-    _compare_threads(observer, record, prepared.record)
+    _compare_start(observer, record, prepared.record)
     return Started(
         config=config,
         record=record,
@@ -196,8 +196,10 @@ def _first_state(record: RunRecord, mesh: Mesh, initial: Initial | None, observe
     return init_state(config, record.input_spec, config.data.global_batch_size, mesh, weights)[1]
 
 
-def _compare_threads(observer: Observer, record: RunRecord, now: RunRecord) -> None:
-    """Report a resume with another number of CPU threads than the run began with."""
+def _compare_start(observer: Observer, record: RunRecord, now: RunRecord) -> None:
+    """Report a resume with other code of the user, or another number of CPU threads, than the run began with."""
+    for line in record.code_changes():
+        observer.say(line)
     if record.cpu_threads not in (None, now.cpu_threads):
         observer.say(
             f"{record.run}: began with {record.cpu_threads} CPU threads, resumes with {now.cpu_threads}; the numbers "
