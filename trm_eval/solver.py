@@ -38,7 +38,7 @@ from trm_train.config.run import InputSpec
 from trm_train.mesh.sharding import batch_sharding, put_batch
 from trm_train.runs.record import find_run, read_record
 from trm_train.step.compile import use_compilation_cache
-from trm_train.step.trace import Trace, make_trace_step
+from trm_train.step.evaluate import Trace, make_trace_step
 
 MOST = 1_000
 """Maximum number of puzzles in a file; larger files require a dataset."""

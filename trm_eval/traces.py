@@ -22,7 +22,7 @@ from trm_eval.predictions import labelled_cells, wrong_cells
 from trm_eval.rollout.rows import RowReader
 from trm_eval.tables.writer import token_lists, write_table
 from trm_train.mesh.sharding import batch_sharding, put_batch
-from trm_train.step.trace import Trace, make_trace_step
+from trm_train.step.evaluate import Trace, make_trace_step
 
 BATCH_EXAMPLES = 32
 """Rows of a batch; small, because memory holds their latent states after every cycle."""

@@ -17,7 +17,7 @@ from trm_train.model.act import KEY_IMPLEMENTATION, Carry, initial_carry
 from trm_train.model.base import Network, merge, split
 from trm_train.model.networks import make_network
 from trm_train.model.platform import compute_on, platform_of
-from trm_train.optim.build import make_optimizer
+from trm_train.optim import make_optimizer
 
 
 @jax.tree_util.register_dataclass

@@ -199,7 +199,7 @@ def test_the_last_checkpoint_waits_for_the_bucket(
     root: Layout, undisturbed: TrainResult, server: GcsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The third attempt succeeds."""
-    from trm_train.training import loop, saving
+    from trm_train.training import loop, stop
 
     waits: list[float] = []
 
@@ -208,9 +208,9 @@ def test_the_last_checkpoint_waits_for_the_bucket(
         server.faults.denied = 0 if len(waits) == 2 else 10_000
 
     lose_after_step_4(server, loop, monkeypatch)
-    monkeypatch.setattr(saving, "time", SimpleNamespace(sleep=wait))
+    monkeypatch.setattr(stop, "time", SimpleNamespace(sleep=wait))
     result = run(root, SHORT)
-    assert waits == [saving.RETRY_S] * 2
+    assert waits == [stop.RETRY_S] * 2
     assert result.finished
     assert final_state(result) == final_state(undisturbed)
     assert metrics_without_clock(result.folder) == metrics_without_clock(undisturbed.folder)
@@ -219,14 +219,14 @@ def test_the_last_checkpoint_waits_for_the_bucket(
 def test_a_signal_ends_the_wait_for_the_bucket_and_the_run_resumes(
     root: Layout, undisturbed: TrainResult, server: GcsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trm_train.training import loop, saving
+    from trm_train.training import loop, stop
 
     def interrupt(seconds: float) -> None:
         signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patched:
         lose_after_step_4(server, loop, patched)
-        patched.setattr(saving, "time", SimpleNamespace(sleep=interrupt))
+        patched.setattr(stop, "time", SimpleNamespace(sleep=interrupt))
         with pytest.raises(BucketError, match="resumes from the one before") as lost:
             run(root, SHORT)
     assert lost.value.exit_code == 4

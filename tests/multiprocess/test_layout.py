@@ -15,7 +15,7 @@ from tests.multiprocess.processes import ended, free_address
 SCRIPT = """
 import json, sys
 import jax, numpy as np
-from trm_train.hosts.coordination import join, place_of
+from trm_train.hosts import join, place_of
 hosts = join(place_of(sys.argv[1], 2, int(sys.argv[2])), 60.0, lambda text: None)
 from trm_train.config.data import DataConfig
 from trm_train.config.execution import ExecutionConfig

@@ -24,7 +24,7 @@ from trm_train.config.run import RunConfig
 from trm_train.errors import TrainError
 from trm_train.state import abstract_weights
 from trm_train.step.evaluate import make_eval_step
-from trm_train.training.published import padded, read_published
+from trm_train.training.initial import padded, read_published
 
 BOUND = 1e-4
 """Bound of the largest absolute deviation."""

@@ -9,7 +9,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from trm_train.weights.files import read_weights, write_weights_file
+from trm_train.weights import read_weights, write_weights_file
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
 PUBLISHED = FIXTURES / "published_checkpoint.pt"

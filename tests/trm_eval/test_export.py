@@ -29,7 +29,7 @@ from trm_train.checkpoint.tree import CHECKPOINT, FILE, read_meta
 from trm_train.errors import CheckpointError
 from trm_train.runs.record import find_run, list_runs
 from trm_train.training.initial import start_from
-from trm_train.weights.files import read_safetensors, write_safetensors
+from trm_train.weights import read_safetensors, write_safetensors
 
 ANSWERS = "SELECT row, prediction, q_halt_logit FROM predictions WHERE evaluation = ? ORDER BY row"
 

@@ -10,7 +10,7 @@ from tests.trm_eval.conftest import Evaluated
 from trm_eval.evaluation.prepare import digest_of_weights, evaluation_facts
 from trm_eval.identity import EvalRequest, Sampling
 from trm_eval.infer import restore
-from trm_train.hosts.coordination import differences
+from trm_train.hosts import differences
 
 
 def test_what_differs_is_a_fact_of_its_own(evaluated: Evaluated) -> None:

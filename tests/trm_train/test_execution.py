@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.trm_train.test_step import BATCH, CONFIG, MODEL, SPEC, changed, make_batch, prepare, train
+from trm_train import optim
 from trm_train.config.data import DataConfig
 from trm_train.config.execution import ExecutionConfig
 from trm_train.config.run import (
@@ -25,8 +26,7 @@ from trm_train.config.run import (
 from trm_train.config.scheduled import Curriculum
 from trm_train.errors import ConfigError
 from trm_train.mesh.sharding import make_mesh
-from trm_train.optim import loss_scale
-from trm_train.optim.loss_scale import Scaled
+from trm_train.optim import Scaled
 from trm_train.state import TrainState, init_state
 from trm_train.step.compile import CompiledStep, Given, bytes_refused, compile_train_step
 from trm_train.step.train import Detail, from_pieces, into_pieces, make_train_step
@@ -165,8 +165,8 @@ def test_float16_finds_gradients_that_it_could_not_hold() -> None:
 
 
 def test_a_step_that_overflows_teaches_nothing_and_halves_the_scale(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loss_scale, "FIRST_SCALE", 2.0**40)
-    monkeypatch.setattr(loss_scale, "LARGEST_SCALE", 2.0**40)
+    monkeypatch.setattr(optim, "FIRST_SCALE", 2.0**40)
+    monkeypatch.setattr(optim, "LARGEST_SCALE", 2.0**40)
     first, last, history = train(HALF, 1, prepare)
     assert last.opt_state.skipped == 1
     assert last.opt_state.scale == 2.0**39
@@ -183,9 +183,9 @@ def test_a_step_that_overflows_teaches_nothing_and_halves_the_scale(monkeypatch:
 
 @pytest.mark.integration
 def test_the_scale_grows_after_many_good_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loss_scale, "GROWTH_STEPS", 2)
+    monkeypatch.setattr(optim, "GROWTH_STEPS", 2)
     _, last, _ = train(HALF, 5, prepare)
-    assert last.opt_state.scale == loss_scale.FIRST_SCALE * 4
+    assert last.opt_state.scale == optim.FIRST_SCALE * 4
     assert last.opt_state.good_steps == 1
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from trm_data.storage.store import Folder
     from trm_eval.evaluation.flow import EvalResult
     from trm_eval.identity import Adaptation, EvalRequest
-    from trm_train.hosts.coordination import Hosts
+    from trm_train.hosts import Hosts
 
 REPORTED_S = 86_400.0
 """Timeout of the last barrier (s), in which process 0 reads the tables and prints."""

@@ -20,7 +20,7 @@ from trm_eval.tables.schema import TABLES
 from trm_eval.tables.writer import adding, drop_replaced, named_before, replace_table, table_folder
 from trm_eval.traces import write_traces
 from trm_eval.votes import write_votes
-from trm_train.hosts.coordination import Hosts, explaining_lost_processes
+from trm_train.hosts import Hosts, explaining_lost_processes
 from trm_train.runs.record import RunRecord, differences_of, read_record
 
 WAY_ON = "nothing half-written counts, the same commands evaluate it again"

@@ -30,7 +30,7 @@ from trm_eval.infer import LoadedNetwork, Rollout, compile_rollout, on_this_host
 from trm_eval.rollout.rows import RowReader, choose_rows
 from trm_eval.rollout.select import SELECTIONS
 from trm_train.checkpoint.manager import fingerprints
-from trm_train.hosts.coordination import Hosts
+from trm_train.hosts import Hosts
 from trm_train.metrics.table import read_metrics
 from trm_train.runs.record import RunRecord, input_spec, read_record
 from trm_train.state import Weights

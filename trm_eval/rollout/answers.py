@@ -15,7 +15,7 @@ from trm_data.kinds.registry import load_kind
 from trm_eval.rollout.rows import Inferred, RowReader, Sampled, metrics_of, retention
 from trm_eval.rollout.select import Selection, choices
 from trm_train.mesh.sharding import batch_sharding, data_part, make_gather, put_batch
-from trm_train.step.answers import Answers, Course
+from trm_train.step.sample import Answers, Course
 from trm_train.training.validate import Evaluate, evaluate_split
 
 

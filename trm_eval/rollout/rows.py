@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from trm_data.loader.component import Component
 from trm_data.loader.dataset import Dataset
 from trm_data.loader.rows import Batch
-from trm_train.step.answers import Answers
+from trm_train.step.sample import Answers
 
 Identifiers = Literal["own", "blank", "random"]
 

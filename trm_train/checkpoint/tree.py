@@ -27,7 +27,7 @@ from trm_data.storage.store import Folder
 from trm_train.errors import CheckpointError
 from trm_train.model.act import Carry
 from trm_train.state import TrainState, Weights
-from trm_train.weights.files import read_metadata, read_safetensors, write_safetensors
+from trm_train.weights import read_metadata, read_safetensors, write_safetensors
 
 CARRY_NAMES = ("steps", "halted", "current")
 """Reserved names: fields of a carry besides the network's states, whose names must differ."""

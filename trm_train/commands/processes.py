@@ -12,7 +12,7 @@ from tyro.conf import arg
 from trm_train.errors import ConfigError
 
 if TYPE_CHECKING:
-    from trm_train.hosts.coordination import Hosts
+    from trm_train.hosts import Hosts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class ProcessOptions:
             program: Name of the program, prefix of messages.
             refused: Error message if this command supports only one process; None if it supports several.
         """
-        from trm_train.hosts.coordination import Hosts, join, place_of
+        from trm_train.hosts import Hosts, join, place_of
 
         def say(text: str) -> None:
             print(f"{program}: {text}", file=sys.stderr, flush=True)

@@ -36,7 +36,7 @@ from trm_train.targets.catalog import USABLE_ON_GPUS, find_target
 from trm_train.targets.environment import compiles_here, run_with_compiler
 
 if TYPE_CHECKING:
-    from trm_train.hosts.coordination import Hosts
+    from trm_train.hosts import Hosts
     from trm_train.training.initial import Initial
     from trm_train.training.start import TrainResult
 

@@ -52,7 +52,7 @@ class ImportWeights:
         Args:
             overrides: Options of the configuration.
         """
-        from trm_train.training.published import import_weights
+        from trm_train.training.initial import import_weights
 
         item = find_run_of(self.experiment, parse_setting(self.scale, self.data))
         words = [*overrides, "--data.dataset", self.dataset]
@@ -97,7 +97,7 @@ class ExportWeights:
 
     def run(self) -> int:
         """Write the file and print its contents."""
-        from trm_train.training.published import export_weights, find_saved
+        from trm_train.training.initial import export_weights, find_saved
 
         run, step = find_saved(resolve_root(self.root), self.run_)
         done = export_weights(run, step, Path(self.out).expanduser())

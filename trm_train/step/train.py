@@ -33,9 +33,18 @@ from trm_train.metrics.sums import Metrics, metric_sums, sums_by_task
 from trm_train.model.act import Carry, exploration_min_steps, halt, refill
 from trm_train.model.base import Network, Outputs, merge
 from trm_train.objective import Losses, binary_cross_entropy, continue_target, slot_losses
-from trm_train.optim.build import make_optimizer, make_schedule, sign_sgd, update_ema
-from trm_train.optim.loss_scale import Scaled, after_step, all_finite, chosen, scale_of
-from trm_train.optim.schedule import value_at
+from trm_train.optim import (
+    Scaled,
+    after_step,
+    all_finite,
+    chosen,
+    make_optimizer,
+    make_schedule,
+    scale_of,
+    sign_sgd,
+    update_ema,
+    value_at,
+)
 from trm_train.state import TrainState
 from trm_train.step.think import Batch
 

@@ -14,22 +14,22 @@ from trm_data.command import Exit
 from trm_data.storage.root import Layout
 from trm_train.config.run import RunConfig
 from trm_train.experiments.registry import Experiment
-from trm_train.hosts.coordination import Hosts
+from trm_train.hosts import Hosts
 from trm_train.mesh.sharding import make_greatest
 from trm_train.state import TrainState, eval_weights
 from trm_train.training.initial import Initial
-from trm_train.training.recorder import Console
-from trm_train.training.saving import finish_saving, save
+from trm_train.training.recorder import Console, TrackingMode
 from trm_train.training.start import Started, TrainResult, start_run
 from trm_train.training.stop import (
     StoppedError,
     StopRequest,
     explained,
     explaining_memory,
+    finish_saving,
     preemption_stops,
+    save,
     stop_signals,
 )
-from trm_train.training.tracking import TrackingMode
 from trm_train.training.validate import validate
 
 

@@ -31,10 +31,10 @@ from trm_train.config.run import InputSpec, RunConfig
 from trm_train.cost import flops_by_stage
 from trm_train.errors import BEING_TRAINED, ConfigError, HostError
 from trm_train.experiments.registry import Experiment
-from trm_train.hosts.coordination import Hosts
+from trm_train.hosts import Hosts
 from trm_train.mesh.devices import peak_flops_per_s
 from trm_train.mesh.sharding import batch_sharding, batches_sharding, data_part, put_batch, replicated
-from trm_train.optim.build import make_schedule
+from trm_train.optim import make_schedule
 from trm_train.runs.record import RunRecord, check_label, extend_record, write_record
 from trm_train.runs.resume import continue_record, discard, is_being_discarded, restore
 from trm_train.runs.status import HEARTBEATS
@@ -42,11 +42,9 @@ from trm_train.state import TrainState, init_state
 from trm_train.step.compile import CompiledStep, Given, compile_train_step
 from trm_train.step.evaluate import make_eval_step
 from trm_train.training.initial import Initial
-from trm_train.training.observe import Observer
-from trm_train.training.pace import Pace
+from trm_train.training.observe import Observer, Pace
 from trm_train.training.prepare import prepare, training_facts
-from trm_train.training.recorder import Console, Recorder
-from trm_train.training.tracking import TrackingMode, make_tracker
+from trm_train.training.recorder import Console, Recorder, TrackingMode, make_tracker
 from trm_train.training.validate import Evaluate
 
 COMPILED_S = 86_400.0

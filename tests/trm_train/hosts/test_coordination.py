@@ -10,9 +10,9 @@ import pytest
 
 from trm_data.command import Exit
 from trm_data.errors import BucketError, LabError
+from trm_train import hosts
 from trm_train.errors import ConfigError, HostError, NotFiniteError
-from trm_train.hosts import coordination
-from trm_train.hosts.coordination import Hosts, differences, exit_code_of
+from trm_train.hosts import Hosts, differences, exit_code_of
 
 
 def name(index: int) -> str:
@@ -76,7 +76,7 @@ def test_a_barrier_waits_longer_where_a_bucket_is_waited_for_longer(
     monkeypatch.delenv("TRM_BUCKET_PATIENCE_S", raising=False)
     if patience is not None:
         monkeypatch.setenv("TRM_BUCKET_PATIENCE_S", patience)
-    monkeypatch.setattr(coordination, "POLL_S", 0.01)
+    monkeypatch.setattr(hosts, "POLL_S", 0.01)
     with pytest.raises(HostError, match=f"waited {seconds} s for process 1"):
         Hosts(0, 2, Store()).barrier("a place", limit_s=0.0)
 
@@ -110,6 +110,4 @@ def test_a_process_that_fails_leaves_before_the_shutdown_barrier(monkeypatch: py
         with pytest.raises(HostError), host.ending_alone():
             raise HostError("x", Exit.STALLED)
     assert [given[1:] for given in registered] == [(Exit.STALLED,)]
-    assert [(timer.interval, timer.args) for timer in started] == [
-        (coordination.CLOSING_S, ("x", Exit.STALLED))
-    ]
+    assert [(timer.interval, timer.args) for timer in started] == [(hosts.CLOSING_S, ("x", Exit.STALLED))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from trm_train.errors import HostError
-from trm_train.hosts.coordination import Address, Place, check_devices, parse_address, place_of
+from trm_train.hosts import Address, Place, check_devices, parse_address, place_of
 
 HERE = Address("a", 1)
 

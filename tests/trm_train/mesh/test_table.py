@@ -12,7 +12,7 @@ from functools import partial
 from jax.sharding import NamedSharding
 from trm_train.mesh.sharding import batch_sharding, make_mesh
 from trm_train.mesh.table import look_up, rows_spec, update_rows
-from trm_train.optim.build import sign_sgd
+from trm_train.optim import sign_sgd
 
 rng = np.random.default_rng(0)
 update = partial(sign_sgd, learning_rate=jnp.float32(0.1), weight_decay=0.5)

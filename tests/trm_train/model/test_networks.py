@@ -31,7 +31,7 @@ from trm_train.model.layers import HaltHead, Linear, SwiGLU, rms_norm, truncated
 from trm_train.model.networks import NETWORKS
 from trm_train.model.trm import TRM
 from trm_train.objective import binary_cross_entropy, continue_target
-from trm_train.optim.build import make_optimizer
+from trm_train.optim import make_optimizer
 from trm_train.state import TrainState, abstract_weights, eval_weights, init_state
 from trm_train.step.evaluate import make_eval_step
 from trm_train.step.train import make_train_step

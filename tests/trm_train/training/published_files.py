@@ -12,7 +12,7 @@ import numpy as np
 from trm_data.building.flow import build_dataset
 from trm_data.kinds.registry import import_request
 from trm_data.storage.root import Layout
-from trm_train.weights.files import read_weights
+from trm_train.weights import read_weights
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 PUBLISHED = FIXTURES / "published_checkpoint.pt"

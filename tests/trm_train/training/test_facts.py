@@ -12,7 +12,7 @@ import trm_train
 from tests.trm_train.test_loop import EXPERIMENT, TINY
 from trm_data.manifest import read_manifest
 from trm_data.storage.root import Layout
-from trm_train.hosts.coordination import differences
+from trm_train.hosts import differences
 from trm_train.runs.record import make_record
 from trm_train.training.prepare import code_digest, training_facts
 

@@ -23,8 +23,7 @@ from trm_train.errors import CheckpointError, ConfigError
 from trm_train.experiments.registry import find_experiment
 from trm_train.runs.record import find_run, input_spec
 from trm_train.state import init_state
-from trm_train.training.initial import start_from
-from trm_train.training.published import import_weights, saved_weights
+from trm_train.training.initial import import_weights, saved_weights, start_from
 
 
 @pytest.fixture(scope="module")

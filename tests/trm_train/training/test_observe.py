@@ -22,13 +22,12 @@ from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder, Lease
 from trm_train.console import RunConsole
 from trm_train.errors import NotFiniteError
-from trm_train.hosts.coordination import Hosts
+from trm_train.hosts import Hosts
 from trm_train.metrics.table import read_metrics
 from trm_train.runs.record import LOGS, make_record
 from trm_train.runs.status import STATUS_FILE, read_status
-from trm_train.training import observe, pace, recorder
-from trm_train.training.observe import StallTimer
-from trm_train.training.pace import Pace
+from trm_train.training import observe, recorder
+from trm_train.training.observe import Pace, StallTimer
 from trm_train.training.recorder import Recorder
 
 METRICS = {
@@ -59,7 +58,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in (observe, pace, recorder):
+    for module in (observe, recorder):
         monkeypatch.setattr(module, "time", clock)
     return clock
 

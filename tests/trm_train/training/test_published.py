@@ -15,8 +15,8 @@ from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.cli import main
 from trm_train.runs.record import find_run, read_record
-from trm_train.training.published import rows_by_name, saved_weights
-from trm_train.weights.files import read_weights, write_weights_file
+from trm_train.training.initial import rows_by_name, saved_weights
+from trm_train.weights import read_weights, write_weights_file
 
 
 @pytest.fixture(scope="module")

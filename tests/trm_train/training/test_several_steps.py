@@ -21,7 +21,7 @@ from trm_train.config.scheduled import Curriculum
 from trm_train.mesh.sharding import make_mesh
 from trm_train.metrics.table import read_metrics
 from trm_train.training import loop
-from trm_train.training.pace import Pace
+from trm_train.training.observe import Pace
 from trm_train.training.start import Prefetcher, TrainResult, dispatches, hold_rows, numbered
 
 
@@ -194,7 +194,7 @@ def test_an_error_of_the_loader_is_raised_where_its_batch_is_asked_for() -> None
 
 def test_the_time_of_a_dispatch_is_shared_by_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [10.0]
-    monkeypatch.setattr("trm_train.training.pace.time.perf_counter", lambda: now[0])
+    monkeypatch.setattr("trm_train.training.observe.time.perf_counter", lambda: now[0])
     pace = Pace(lambda step: 1e6, None)
     with pace.waiting():
         now[0] += 0.5

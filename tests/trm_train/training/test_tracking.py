@@ -11,7 +11,7 @@ from trm_data.storage.local import LocalStore
 from trm_data.storage.store import Folder
 from trm_train.runs.record import TRACKING_FILE
 from trm_train.runs.resume import remove_parts
-from trm_train.training.tracking import WandbTracker, tracking_id
+from trm_train.training.recorder import WandbTracker, tracking_id
 
 
 @pytest.fixture

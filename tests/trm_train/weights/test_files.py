@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from trm_train.errors import CheckpointError, ConfigError
-from trm_train.weights.files import read_weights, write_weights_file
+from trm_train.weights import read_weights, write_weights_file
 
 PUBLISHED = Path(__file__).parents[2] / "fixtures" / "published_checkpoint.pt"
 ARRAYS = {

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from trm_train.errors import CheckpointError
-from trm_train.weights.torch_file import read_torch
+from trm_train.weights import read_torch
 
 PUBLISHED = Path(__file__).parents[2] / "fixtures" / "published_checkpoint.pt"
 

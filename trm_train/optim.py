@@ -1,24 +1,35 @@
-"""Builds the two optimizers of a run from the configuration, and the moving average of its parameters.
+"""Optimizers of a run, their schedules, loss scaling for float16, and the moving average of the parameters.
 
-Source: the TRM paper and its published code.
+Float16's smallest numbers are larger than many gradients. So the loss is multiplied by a scale before differentiation,
+and the gradients are divided by it. A gradient that is not finite means that the scale was too large: the step is
+skipped and the scale is halved. After `GROWTH_STEPS` steps with finite gradients the scale is doubled.
+Source: the TRM paper and its published code; Micikevicius et al., Mixed Precision Training (arXiv 1710.03740).
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
 import optax
 import optax.contrib
-from jaxtyping import Array, Float, Int32
+from jaxtyping import Array, Bool, Float, Int, Int32
 
 from trm_train.config.optim import AdamWConfig, LionConfig, MuonConfig, OptimConfig, OptimizerConfig
 from trm_train.config.run import RunConfig
-from trm_train.optim.loss_scale import with_loss_scale
-from trm_train.optim.schedule import rate_factor
+from trm_train.config.scheduled import (
+    EndDecay,
+    Function,
+    Linear,
+    LrSchedule,
+    Piecewise,
+    Scheduled,
+    lr_function,
+)
 
 MUON_RMS = 0.2
 """Root mean square of Muon's updates, which matches the usual size of AdamW's. Source: arXiv 2502.16982."""
@@ -187,3 +198,125 @@ def sign_sgd(
     held = table.at[rows].get(mode="fill", fill_value=0.0, indices_are_sorted=True)
     updated = held * (1.0 - learning_rate * weight_decay) - learning_rate * jnp.sign(summed)
     return table.at[rows].set(updated, mode="drop", indices_are_sorted=True)
+
+
+def rate_factor(
+    step: Int32[Array, ""],
+    *,
+    warmup_steps: int,
+    total_steps: int,
+    min_ratio: float,
+    schedule: LrSchedule = "cosine",
+) -> Float[Array, ""]:
+    """Return the factor of the learning rate at an optimizer step.
+
+    Linear warm-up from 0 (step 1 uses 1 / warmup_steps), then the schedule, whose value at `total_steps` stays
+    afterwards.
+
+    Args:
+        step: Number of the step being taken, from 1.
+        warmup_steps: Length of the warm-up; 0 for none.
+        total_steps: Total steps of the run.
+        min_ratio: Final factor of a decay; 1.0 keeps the rate constant after the warm-up.
+        schedule: A decay (half a cosine, linear, or linear over the last share of the steps), points, or a function.
+    """
+    t = step.astype(jnp.float32)
+    warmup = jnp.minimum(t / max(warmup_steps, 1), 1.0)
+    progress = jnp.clip((t - warmup_steps) / max(total_steps - warmup_steps, 1), 0.0, 1.0)
+    if isinstance(schedule, Piecewise):
+        shares, factors = (jnp.asarray(values, jnp.float32) for values in zip(*schedule.points, strict=True))
+        decayed = jnp.interp(progress, shares, factors)
+    elif isinstance(schedule, EndDecay):
+        decayed = 1.0 - (1.0 - min_ratio) * jnp.clip((progress - 1.0) / schedule.share + 1.0, 0.0, 1.0)
+    elif isinstance(schedule, Function):
+        decayed = jnp.asarray(lr_function(schedule)(progress), jnp.float32)
+    elif schedule == "cosine":
+        decayed = min_ratio + (1.0 - min_ratio) * 0.5 * (1.0 + jnp.cos(math.pi * progress))
+    else:
+        decayed = min_ratio + (1.0 - min_ratio) * (1.0 - progress)
+    return jnp.where(step < warmup_steps, warmup, decayed)
+
+
+def value_at(value: Scheduled, step: Int[Array, ""], total_steps: int) -> float | Float[Array, ""]:
+    """Return a scheduled value at an optimizer step, counted from 1; a plain number is constant."""
+    if not isinstance(value, Linear):
+        return float(value)
+    progress = (step.astype(jnp.float32) - 1.0) / max(total_steps - 1, 1)
+    return value.start + (value.end - value.start) * jnp.clip(progress, 0.0, 1.0)
+
+
+FIRST_SCALE = 2.0**15
+LARGEST_SCALE = 2.0**24
+GROWTH_STEPS = 2_000
+
+Tree = TypeVar("Tree")
+
+
+class Scaled(NamedTuple):
+    """State of an optimizer whose gradients come from a scaled loss."""
+
+    scale: Any
+    """Factor of the next loss, float32."""
+    good_steps: Any
+    """Steps without overflow since the scale changed, int32."""
+    skipped: Any
+    """Number of skipped steps so far, int32."""
+    inner: Any
+    """State of the optimizer itself."""
+
+
+def scale_of(opt_state: Any) -> Float[Array, ""] | None:
+    """Return the factor of the loss; None without scaling."""
+    return opt_state.scale if isinstance(opt_state, Scaled) else None
+
+
+def with_loss_scale(optimizer: optax.GradientTransformation) -> optax.GradientTransformation:
+    """Add a loss scale to the state of an optimizer; `after_step` updates the scale."""
+
+    def init(params: Any) -> Scaled:
+        return Scaled(
+            scale=jnp.float32(FIRST_SCALE),
+            good_steps=jnp.zeros((), jnp.int32),
+            skipped=jnp.zeros((), jnp.int32),
+            inner=optimizer.init(params),
+        )
+
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, Scaled]:
+        changes, inner = optimizer.update(updates, state.inner, params)
+        return changes, state._replace(inner=inner)
+
+    return optax.GradientTransformation(init, update)
+
+
+def all_finite(tree: Any) -> Bool[Array, ""]:
+    """Return whether every element is finite."""
+    return jnp.all(jnp.stack([jnp.all(jnp.isfinite(leaf)) for leaf in jax.tree.leaves(tree)]))
+
+
+def chosen(take: Bool[Array, ""], new: Tree, old: Tree) -> Tree:
+    """Return `new` if `take` is true, else `old`."""
+    return jax.tree.map(lambda a, b: jnp.where(take, a, b), new, old)
+
+
+def after_step(opt_state: Scaled, before: Scaled, finite: Bool[Array, ""]) -> Scaled:
+    """Return the optimizer's state after a step, with the scale updated; a step with non-finite gradients is undone.
+
+    Args:
+        opt_state: State after the optimizer's update.
+        before: State before the step.
+        finite: Whether the gradients were finite.
+    """
+    good = jnp.where(finite, before.good_steps + 1, 0)
+    grows = good >= GROWTH_STEPS
+    factor = jnp.where(finite, jnp.where(grows, 2.0, 1.0), 0.5)
+    return Scaled(
+        scale=jnp.clip(before.scale * factor, 1.0, LARGEST_SCALE),
+        good_steps=jnp.where(grows, 0, good),
+        skipped=before.skipped + jnp.where(finite, 0, 1),
+        inner=jax.tree.map(
+            # Counts always advance, so that rates follow the steps of the run; moments are kept on a skipped step.
+            lambda new, old: new if jnp.issubdtype(new.dtype, jnp.integer) else jnp.where(finite, new, old),
+            opt_state.inner,
+            before.inner,
+        ),
+    )

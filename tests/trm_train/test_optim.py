@@ -22,8 +22,7 @@ from trm_train.config.optim import (
 from trm_train.config.run import RunConfig
 from trm_train.config.scheduled import Function, Linear, add_lr_schedule, parse_lr_schedule
 from trm_train.errors import ConfigError
-from trm_train.optim.build import adam_atan2, make_optimizer, sign_sgd, update_ema
-from trm_train.optim.schedule import rate_factor, value_at
+from trm_train.optim import adam_atan2, make_optimizer, rate_factor, sign_sgd, update_ema, value_at
 
 
 def test_adam_atan2_by_hand() -> None:

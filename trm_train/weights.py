@@ -1,4 +1,4 @@
-"""Reads tensors of a PyTorch state dict (`torch.save`) without torch and without unpickling.
+"""Weights files, in the format of their suffix. PyTorch state dicts are read without torch and without unpickling.
 
 A `.pt` file is a zip archive: `data.pkl` describes the tensors, `data/<key>` holds the bytes of each storage. The
 description is a pickle, a program for a small stack machine. `pickletools.genops` splits it into instructions, and this
@@ -8,9 +8,10 @@ names are compared with those below, and any other name is refused (docs/decisio
 
 from __future__ import annotations
 
+import json
 import pickletools
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -19,7 +20,180 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_train.errors import CheckpointError
+from trm_data.errors import not_written
+from trm_data.storage.atomic import parse_json
+from trm_train.errors import CheckpointError, ConfigError
+
+
+def is_weights_file(reference: str) -> bool:
+    """Return whether a reference names a weights file, judged by its suffix."""
+    return Path(reference).suffix in READERS
+
+
+def read_weights(path: Path) -> dict[str, NDArray[np.float32]]:
+    """Read the tensors of a file by name, as float32."""
+    if path.suffix not in READERS:
+        raise ConfigError(f"{path}: suffix {path.suffix!r} (expected {', '.join(READERS)})")
+    if not path.is_file():
+        raise ConfigError(f"{path}: no such file")
+    return READERS[path.suffix](path)
+
+
+def write_weights_file(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> None:
+    """Write tensors by name, atomically."""
+    check_output(path)
+    temporary = path.with_name(f".tmp-{path.name}")
+    try:
+        WRITERS[path.suffix](temporary, arrays)
+        temporary.rename(path)
+    except OSError as error:
+        raise CheckpointError(not_written(path, error, "try again")) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def check_output(path: Path) -> None:
+    """Check the suffix of an output file, and that the file does not exist."""
+    if path.suffix not in WRITERS:
+        raise ConfigError(f"--out {path}: suffix {path.suffix!r} (expected {', '.join(WRITERS)})")
+    if path.exists():
+        raise ConfigError(f"--out {path}: the file exists. Choose another name.")
+
+
+DTYPES: tuple[np.dtype[Any], ...] = tuple(np.dtype(name) for name in ("<f4", "<f2", "<f8"))
+
+
+def write_npz(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> None:
+    """Write arrays by name; the same arrays give the same bytes."""
+    with path.open("wb") as file:
+        np.savez(file, **{name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)})  # pyright: ignore[reportArgumentType]
+
+
+def read_npz(
+    path: Path, largest_bytes: int | None = None, dtypes: Sequence[np.dtype[Any]] = DTYPES
+) -> dict[str, NDArray[np.float32]]:
+    """Read the arrays of an untrusted file, as float32.
+
+    Args:
+        path: The file.
+        largest_bytes: Maximum size of an array; None for the size of the file.
+        dtypes: Accepted array types.
+    """
+    found: dict[str, NDArray[np.float32]] = {}
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            if (total := sum(member.file_size for member in members)) > path.stat().st_size:
+                raise ValueError(f"{total:,} bytes of arrays are more than the file has")
+            for member in members:
+                name = member.filename.removesuffix(".npy")
+                if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
+                    raise ValueError(f"{member.filename!r} is compressed (expected stored arrays: np.savez)")
+                largest = member.file_size if largest_bytes is None else largest_bytes + 10_000
+                if name == member.filename or name in found or member.file_size > largest:
+                    raise ValueError(
+                        f"{member.filename!r} ({member.file_size:,} bytes): expected .npy, once, up to {largest:,}"
+                    )
+                found[name] = _read_array(archive, member, dtypes)
+    except (OSError, ValueError, KeyError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
+        raise CheckpointError(f"{path}: cannot be read as an .npz file of weights ({error})") from error
+    return found
+
+
+def _read_array(
+    archive: zipfile.ZipFile, member: zipfile.ZipInfo, dtypes: Sequence[np.dtype[Any]]
+) -> NDArray[np.float32]:
+    """Read one array; its header is checked against its size before memory is allocated."""
+    with archive.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        if version != (1, 0):
+            raise ValueError(f"{member.filename}: format {version} of arrays")
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+        if dtype not in dtypes or (fortran and len(shape) > 1):
+            kinds = " or ".join(map(str, dtypes))
+            raise ValueError(f"{member.filename}: {dtype}, expected {kinds}, row by row")
+        content = file.read()
+    if len(content) != dtype.itemsize * prod(shape):
+        raise ValueError(f"{member.filename}: {len(content):,} bytes of shape {shape}")
+    return np.frombuffer(content, dtype).reshape(shape).astype(np.float32, copy=False)
+
+
+LARGEST_HEADER_BYTES = 1 << 24
+SAFETENSORS_DTYPES = {
+    "F64": np.dtype("<f8"),
+    "F32": np.dtype("<f4"),
+    "F16": np.dtype("<f2"),
+    "BF16": np.dtype("<u2"),
+}
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """Read the metadata of a safetensors file, without its tensors."""
+    try:
+        with path.open("rb") as file:
+            return dict(_header(file.read(8), file.read, path.stat().st_size).get("__metadata__", {}))
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise CheckpointError(
+            f"{path}: cannot be read as safetensors ({error}). Get the file again."
+        ) from error
+
+
+def _header(begin: bytes, read: Callable[[int], bytes], file_bytes: int) -> dict[str, Any]:
+    """Return the header, whose size is in the first 8 bytes."""
+    size = int.from_bytes(begin, "little")
+    if not 2 <= size <= min(LARGEST_HEADER_BYTES, file_bytes - 8):
+        raise ValueError(f"a header of {size:,} bytes in a file of {file_bytes:,}")
+    return parse_json(read(size))
+
+
+def read_safetensors(path: Path) -> dict[str, NDArray[np.float32]]:
+    """Read the tensors of a file by name, as float32."""
+    try:
+        with path.open("rb") as file:
+            header = _header(file.read(8), file.read, path.stat().st_size)
+            data = memoryview(file.read())
+        header.pop("__metadata__", None)
+        spans = sorted(tuple(entry["data_offsets"]) for entry in header.values())
+        ends = [0, *(end for _, end in spans)]
+        if [start for start, _ in spans] != ends[:-1] or ends[-1] != len(data):
+            raise ValueError("the tensors do not cover the file, each byte once")
+        return {name: _array(name, entry, data) for name, entry in header.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(
+            f"{path}: cannot be read as safetensors ({error}). Get the file again."
+        ) from error
+
+
+def _array(name: str, entry: Mapping[str, Any], data: memoryview) -> NDArray[np.float32]:
+    dtype, shape = SAFETENSORS_DTYPES.get(entry["dtype"]), tuple(entry["shape"])
+    start, end = entry["data_offsets"]
+    if dtype is None:
+        raise ValueError(f"{name}: type {entry['dtype']!r}; expected one of {', '.join(SAFETENSORS_DTYPES)}")
+    if not all(type(size) is int and size >= 0 for size in shape):
+        raise ValueError(f"{name}: shape {shape}")
+    if end - start != prod(shape) * dtype.itemsize:
+        raise ValueError(f"{name}: {end - start:,} bytes for shape {shape} of {entry['dtype']}")
+    array: NDArray[Any] = np.frombuffer(data[start:end], dtype).reshape(shape)
+    return widened(array) if entry["dtype"] == "BF16" else array.astype(np.float32)
+
+
+def write_safetensors(
+    path: Path, arrays: Mapping[str, NDArray[np.float32]], metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write float32 tensors by name; the same tensors give the same bytes."""
+    header: dict[str, Any] = {"__metadata__": {"format": "pt", **(metadata or {})}}
+    start = 0
+    for name in sorted(arrays):
+        end = start + 4 * arrays[name].size
+        header[name] = {"dtype": "F32", "shape": list(arrays[name].shape), "data_offsets": [start, end]}
+        start = end
+    content = json.dumps(header, separators=(",", ":")).encode()
+    content += b" " * (-len(content) % 8)
+    with path.open("wb") as file:
+        file.write(len(content).to_bytes(8, "little") + content)
+        for name in sorted(arrays):
+            file.write(np.ascontiguousarray(arrays[name], "<f4").tobytes())
+
 
 LARGEST_PICKLE_BYTES = 1 << 24
 MOST_DIMENSIONS = 16
@@ -248,10 +422,10 @@ def _arrays(
     total = sum(prod(tensor.shape) * STORAGES[tensor.storage.kind].itemsize for tensor in entries.values())
     if total > size_bytes:
         raise ValueError(f"the tensors declare {total:,} bytes; the file has {size_bytes:,}")
-    return {name: _array(name, tensor, members) for name, tensor in entries.items()}
+    return {name: _tensor_values(name, tensor, members) for name, tensor in entries.items()}
 
 
-def _array(name: str, tensor: _Tensor, members: dict[str, bytes]) -> NDArray[np.float32]:
+def _tensor_values(name: str, tensor: _Tensor, members: dict[str, bytes]) -> NDArray[np.float32]:
     storage, dtype = tensor.storage, STORAGES[tensor.storage.kind]
     content = members.get(f"data/{storage.key}")
     if content is None or len(content) != storage.count * dtype.itemsize:
@@ -276,3 +450,7 @@ def widened(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+READERS = {".pt": read_torch, ".pth": read_torch, ".safetensors": read_safetensors, ".npz": read_npz}
+WRITERS = {".safetensors": write_safetensors, ".npz": write_npz}

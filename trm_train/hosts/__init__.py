@@ -1,1 +1,0 @@
-"""Several processes of one run: joining, comparison, barriers and failures."""
