@@ -60,7 +60,7 @@ pages: setup
 # libtpu and NVIDIA's compiler, of the versions that belong to the installed jax, beside the project's environment.
 targets: setup
 	$(UV) pip install --quiet --python $(BIN)/python --target .tools/targets --no-deps \
-		$$($(BIN)/python -m trm_train.targets.environment)
+		$$($(BIN)/python -m trm_train.targets.catalog)
 
 findings:
 	@for script in findings/*.sh; do echo "== $$script"; sh $$script || exit 1; done

@@ -5,7 +5,7 @@
 
 Reports, for each network and batch: compile time, microbatches (the fewest that fit), memory by the compiled program,
 time a step, examples/s, arithmetic in TFLOP/s and its share of a plain bfloat16 matrix product measured in the same
-run. `--forms` also measures the forms of `trm_train/model/platform.py` and compares the fused attention of the platform
+run. `--forms` also measures the forms of `trm_train/model/networks.py` and compares the fused attention of the platform
 with attention written out in float32. `--profile` traces three steps and sums the time of kernels by kind.
 
 Operations are those of the network's matrix products (`trm_train/cost.py`). Rows are random: the time of a step does
@@ -36,9 +36,8 @@ from trm_train.config.data import DataConfig
 from trm_train.config.run import ExecutionConfig, InputSpec, ModelConfig, RunConfig
 from trm_train.cost import cost_of
 from trm_train.experiments.registry import find_experiment
-from trm_train.mesh.devices import held_bytes
-from trm_train.mesh.sharding import batch_sharding, make_mesh
-from trm_train.model import platform
+from trm_train.mesh.sharding import batch_sharding, held_bytes, make_mesh
+from trm_train.model import networks
 from trm_train.model.attention import cudnn_attention, written_out_attention
 from trm_train.state import eval_weights, init_state
 from trm_train.step.compile import Given, compile_train_step
@@ -226,18 +225,18 @@ def report_profile(report: Report, case: Case, steps: Callable[[], Any], folder:
 
 def measure_forms(report: Report, hidden: int, batch: int, dtype: str, peak: float, repeats: int) -> None:
     """The training step of mlp_t in each form, and of attention written out and fused."""
-    name = platform.platform_of(None)
-    own = platform.FORMS[name]
+    name = networks.platform_of(None)
+    own = networks.FORMS[name]
     try:
         for label, change in CHANGES.items():
-            platform.FORMS[name] = replace(own, **change)
+            networks.FORMS[name] = replace(own, **change)
             case = synthetic("mlp_t", hidden, batch, dtype)
             measure_training(report, replace(case, name=f"{label}: {case.name}"), peak, repeats)
-        platform.FORMS[name] = replace(own, attention="plain")
+        networks.FORMS[name] = replace(own, attention="plain")
         case = synthetic("attention", hidden, batch, dtype)
         measure_training(report, replace(case, name=f"written out: {case.name}"), peak, repeats)
     finally:
-        platform.FORMS[name] = own
+        networks.FORMS[name] = own
 
 
 def compare_attention(report: Report, length: int) -> None:

@@ -21,7 +21,7 @@ from trm_data.storage.root import resolve_root
 from trm_eval.evaluation.checkpoints import choose_step
 from trm_eval.identity import EvalRequest, Mode
 from trm_eval.infer import Rollout, compile_rollout, restore
-from trm_eval.rollout.rows import RowReader, choose_rows
+from trm_eval.rollout import RowReader, choose_rows
 from trm_train.runs.record import find_run, read_record
 from trm_train.step.compile import use_compilation_cache
 

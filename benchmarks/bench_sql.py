@@ -36,7 +36,7 @@ from trm_eval.evaluation.flow import publish_run
 from trm_eval.evaluation.row import Tally, evals_row
 from trm_eval.identity import EvalRequest, evaluation_id
 from trm_eval.predictions import PredictionWriter
-from trm_eval.rollout.rows import Inferred
+from trm_eval.rollout import Inferred
 from trm_eval.tables.writer import replace_table
 from trm_train.experiments.registry import load_experiments
 from trm_train.runs.record import make_record, run_folder, write_record

@@ -29,8 +29,7 @@ from trm_train.config.run import config_to_json
 from trm_train.experiments.dataset import plan_datasets
 from trm_train.experiments.registry import experiments_at
 from trm_train.experiments.setting import Setting
-from trm_train.targets.catalog import find_target
-from trm_train.targets.environment import check_packages, environment
+from trm_train.targets.catalog import check_packages, environment, find_target
 
 STUDY_TARGET = "v4-64"
 RECIPE_TARGETS = ("v4-64", "h100", "h200")

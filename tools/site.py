@@ -63,7 +63,7 @@ PUBLIC = {
         "trm_train.config.data.DataConfig",
         "trm_train.config.model.ModelConfig",
         "trm_train.config.optim.OptimConfig",
-        "trm_train.config.execution.ExecutionConfig",
+        "trm_train.config.run.ExecutionConfig",
         "trm_train.experiments.registry.experiment",
         "trm_train.experiments.registry.load_experiments",
         "trm_train.experiments.guide.Guide",

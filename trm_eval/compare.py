@@ -13,7 +13,7 @@ import polars as pl
 from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError, StatisticsError
 from trm_eval.statistics import Paired
-from trm_eval.statistics.seeds import AcrossSeeds, difference_across_seeds
+from trm_eval.statistics.intervals import AcrossSeeds, difference_across_seeds
 from trm_eval.tables.query import query_results
 from trm_train.experiments.setting import Setting
 from trm_train.runs.record import find_run

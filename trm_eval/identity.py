@@ -14,8 +14,7 @@ from typing import Any, Literal
 from trm_data.loader.dataset import Dataset
 from trm_data.specs import canonical_json
 from trm_eval.errors import EvalError
-from trm_eval.rollout.rows import Identifiers
-from trm_eval.rollout.select import Selection
+from trm_eval.rollout import Identifiers, Selection
 from trm_train.runs.record import RunRecord
 
 EVALUATION_VERSION = 1
@@ -36,7 +35,7 @@ class Sampling:
     Attributes:
         samples: Number of answers per row.
         noise: Standard deviation of the noise on the latent states, before each supervision step.
-        selection: Rule that chooses one answer (`rollout.select.choices`).
+        selection: Rule that chooses one answer (`rollout.choices`).
         seed: Seed of the noise.
     """
 

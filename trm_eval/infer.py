@@ -17,8 +17,7 @@ from trm_data.show.progress import Progress
 from trm_data.storage.store import Folder
 from trm_eval.errors import EvalError
 from trm_eval.identity import EvalRequest, Precision
-from trm_eval.rollout.answers import answer_fixed, answer_halting, answer_sampled
-from trm_eval.rollout.rows import Inferred, RowReader
+from trm_eval.rollout import Inferred, RowReader, answer_fixed, answer_halting, answer_sampled
 from trm_train.checkpoint.manager import restore_weights
 from trm_train.checkpoint.tree import choose_weights, weights_tree
 from trm_train.mesh.sharding import batch_sharding, make_gather, make_mesh, replicated

@@ -14,7 +14,7 @@ from trm_data.loader.dataset import Dataset
 from trm_data.storage.digests import digest_of
 from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError
-from trm_eval.rollout.rows import Inferred
+from trm_eval.rollout import Inferred
 from trm_eval.tables.schema import NOTIONS
 from trm_eval.tables.writer import token_lists, write_table
 from trm_train.runs.record import RunRecord

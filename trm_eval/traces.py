@@ -19,7 +19,7 @@ from trm_data.storage.digests import digest_of
 from trm_data.storage.root import Layout
 from trm_eval.infer import LoadedNetwork
 from trm_eval.predictions import labelled_cells, wrong_cells
-from trm_eval.rollout.rows import RowReader
+from trm_eval.rollout import RowReader
 from trm_eval.tables.writer import token_lists, write_table
 from trm_train.mesh.sharding import batch_sharding, put_batch
 from trm_train.step.evaluate import Trace, make_trace_step

@@ -15,8 +15,7 @@ from trm_train.config.run import InputSpec, RunConfig
 from trm_train.mesh import sharding
 from trm_train.model.act import KEY_IMPLEMENTATION, Carry, initial_carry
 from trm_train.model.base import Network, merge, split
-from trm_train.model.networks import make_network
-from trm_train.model.platform import compute_on, platform_of
+from trm_train.model.networks import compute_on, make_network, platform_of
 from trm_train.optim import make_optimizer
 
 

@@ -9,7 +9,7 @@ from tests.trm_eval.conftest import Evaluated
 from trm_data.show.progress import NoProgress, Progress
 from trm_eval.identity import EvalRequest
 from trm_eval.infer import compile_rollout, restore, with_progress
-from trm_eval.rollout.rows import Inferred, RowReader, choose_rows
+from trm_eval.rollout import Inferred, RowReader, choose_rows
 from trm_eval.tables.query import query_results
 from trm_train.errors import CheckpointError
 

@@ -17,7 +17,7 @@ from trm_data.storage.root import resolve_root
 from trm_eval import predictions
 from trm_eval.errors import EvalError
 from trm_eval.predictions import PredictionWriter
-from trm_eval.rollout.rows import Inferred
+from trm_eval.rollout import Inferred
 from trm_eval.tables.schema import EVALS, NOTIONS, PREDICTIONS
 
 RATINGS = np.array([0.0, 2.5, *[np.nan] * 10], np.float32)

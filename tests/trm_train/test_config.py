@@ -7,10 +7,10 @@ import typing
 import pytest
 
 from trm_train.config.data import MixtureConfig
-from trm_train.config.execution import ExecutionConfig
 from trm_train.config.optim import AdamWConfig
 from trm_train.config.run import (
     ALTERNATIVES,
+    ExecutionConfig,
     check_config,
     config_from_json,
     config_to_json,

@@ -14,8 +14,8 @@ import pytest
 from tests.trm_train.test_step import BATCH, CONFIG, MODEL, SPEC, changed, make_batch, prepare, train
 from trm_train import optim
 from trm_train.config.data import DataConfig
-from trm_train.config.execution import ExecutionConfig
 from trm_train.config.run import (
+    ExecutionConfig,
     InputSpec,
     ModelConfig,
     RunConfig,

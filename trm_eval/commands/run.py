@@ -17,8 +17,7 @@ from trm_data.command.signals import ending_at_once
 from trm_data.errors import DataError, LabError
 from trm_data.storage.root import resolve_root
 from trm_eval.errors import EvalError, NoCheckpointError
-from trm_train.commands.common import DataOption, ScaleOption, refuse_dataset_as_data
-from trm_train.commands.processes import ProcessOptions
+from trm_train.commands.common import DataOption, ProcessOptions, ScaleOption, refuse_dataset_as_data
 from trm_train.errors import ConfigError, ForeignRunError
 from trm_train.experiments.setting import parse_setting
 

@@ -27,8 +27,7 @@ from trm_eval.errors import EvalError
 from trm_eval.evaluation.checkpoints import choose_step
 from trm_eval.identity import EvalRequest, evaluation_id
 from trm_eval.infer import LoadedNetwork, Rollout, compile_rollout, on_this_host, restore
-from trm_eval.rollout.rows import RowReader, choose_rows
-from trm_eval.rollout.select import SELECTIONS
+from trm_eval.rollout import SELECTIONS, RowReader, choose_rows
 from trm_train.checkpoint.manager import fingerprints
 from trm_train.hosts import Hosts
 from trm_train.metrics.table import read_metrics

@@ -14,7 +14,7 @@ from trm_eval.adapt import Adapted
 from trm_eval.errors import EvalError
 from trm_eval.identity import EVALUATION_VERSION, EvalRequest
 from trm_eval.predictions import PredictionWriter
-from trm_eval.rollout.rows import Inferred, retention
+from trm_eval.rollout import Inferred, retention
 from trm_train.cost import count_network
 from trm_train.runs.record import RunRecord
 

@@ -27,7 +27,7 @@ from trm_train.batch.plan import PlannedRun
 from trm_train.runs.resume import TESTED
 from trm_train.runs.status import Status, read_status
 
-BEGIN = "from trm_train.batch.devices import take_share; take_share(); "
+BEGIN = "from trm_train.batch.plan import take_share; take_share(); "
 TRAIN = BEGIN + "from trm_train.cli import main; main()"
 TEST = BEGIN + "from trm_eval.cli import main; main()"
 """Programs for the same installation. Evaluation runs in its own process and is never imported."""

@@ -98,9 +98,8 @@ class Batch:
         Args:
             overrides: Options of the configuration, for every run.
         """
-        from trm_train.batch.devices import shares
         from trm_train.batch.flow import BatchOptions, make_jobs, run_jobs
-        from trm_train.batch.plan import missing_datasets
+        from trm_train.batch.plan import missing_datasets, shares
 
         self._check()
         layout = resolve_root(self.root)

@@ -14,7 +14,7 @@ from tyro.conf import Positional, arg
 from trm_data.command import Exit, Json, Root, emit
 from trm_data.errors import DataError
 from trm_data.storage.root import Layout, resolve_root
-from trm_train.commands.processes import ProcessOptions
+from trm_train.commands.common import ProcessOptions
 from trm_train.commands.run import RunOptions, read_options
 from trm_train.config.run import RunConfig, check_config, check_extension, planned_steps
 from trm_train.errors import LaunchError

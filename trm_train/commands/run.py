@@ -14,12 +14,12 @@ from trm_data.command.signals import ending_at_once, keep_ctrl_c
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import (
     DataOption,
+    ProcessOptions,
     ScaleOption,
     SourceOption,
     refuse_dataset_as_experiment,
     refuse_other_dataset_options,
 )
-from trm_train.commands.processes import ProcessOptions
 from trm_train.config.overrides import choose_forms, parse_options, take_option, without_effect
 from trm_train.config.run import (
     RunConfig,
@@ -32,8 +32,7 @@ from trm_train.experiments.dataset import build_missing
 from trm_train.experiments.registry import Experiment, find_run_of
 from trm_train.experiments.setting import parse_setting
 from trm_train.experiments.sources import parse_source_of, with_puzzles_at_hand
-from trm_train.targets.catalog import USABLE_ON_GPUS, find_target
-from trm_train.targets.environment import compiles_here, run_with_compiler
+from trm_train.targets.catalog import USABLE_ON_GPUS, compiles_here, find_target, run_with_compiler
 
 if TYPE_CHECKING:
     from trm_train.hosts import Hosts

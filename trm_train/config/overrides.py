@@ -19,9 +19,8 @@ import tyro
 from tyro.conf import arg
 
 from trm_data.extensions import take_option
-from trm_train.config.execution import ExecutionConfig
 from trm_train.config.model import BlocksConfig, ModelConfig
-from trm_train.config.run import ALTERNATIVES, RunConfig
+from trm_train.config.run import ALTERNATIVES, ExecutionConfig, RunConfig
 from trm_train.config.scheduled import PARSERS, Function, Piecewise, Spelled
 from trm_train.errors import ConfigError
 

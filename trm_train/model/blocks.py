@@ -1,5 +1,7 @@
-"""Base of networks made of blocks: embedding, one or two levels, two heads and initial states.
+"""Base of networks made of blocks, and TRM with its variants.
 
+The base has an embedding, one or two levels, two heads and initial states. TRM has two states, with one shared network
+of blocks or one for each state.
 Source: the TRM paper and its published code.
 """
 
@@ -11,15 +13,18 @@ from typing import ClassVar
 import jax.numpy as jnp
 from flax import nnx
 from jax import lax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 from typing_extensions import override
 
-from trm_train.config.model import BlocksConfig
+from trm_train.config.model import (
+    BlocksConfig,
+    ModelConfig,
+)
 from trm_train.config.run import InputSpec
 from trm_train.model.base import FixedLatent, Flops, Network, PuzzleTable, States, table_rows
-from trm_train.model.embedding import InputEmbedding
-from trm_train.model.layers import HaltHead, Linear, truncated_normal
+from trm_train.model.layers import HaltHead, InputEmbedding, Linear, truncated_normal
 from trm_train.model.mixer import Level
+from trm_train.model.recursion import Levels, mean_squared_change, recurse
 
 
 class BlockNetwork(Network):
@@ -96,3 +101,64 @@ class BlockNetwork(Network):
             return None
         answers = self.lm_head.flops(self.length - self.puzzle_positions)
         return Flops(think=updates * update, gradient=with_gradient * update, answers=answers)
+
+
+class TRM(BlockNetwork):
+    """States: `z_h` (answer) and `z_l` (latent), [B, L, D]; multi-scale has `z_l_0`, `z_l_1`, ... for `z_l`.
+
+    With two networks, `level` updates z_L and `high_level` updates z_H. Multi-scale: update k of a cycle replaces the
+    k-th z_L by f(sum of all z_L, z_H + e), and z_H reads the sum; each z_L has its own initial vector.
+    """
+
+    answer = "z_h"
+
+    def __init__(self, config: ModelConfig, spec: InputSpec, *, rngs: nnx.Rngs):
+        scales = config.l_cycles if config.multi_scale else 1
+        initial = [f"l_init_{k}" for k in range(scales)] if config.multi_scale else ["l_init"]
+        self.latents = tuple(f"z_l_{k}" for k in range(scales)) if config.multi_scale else ("z_l",)
+        levels = ["level", "high_level"] if config.two_networks else ["level"]
+        super().__init__(config, spec, levels=levels, initial=["h_init", *initial], rngs=rngs)
+        self.initial = tuple(initial)
+        self.h_cycles, self.l_cycles = config.h_cycles, config.l_cycles
+        self.one_step = config.gradient == "one_step"
+        self.two_networks = config.two_networks
+        self.continue_loss = self.halts_against_continue = not config.no_act_continue
+
+    @override
+    def initial_states(self, slots: int) -> States:
+        states = {"z_h": self.everywhere(self.h_init, slots)}
+        for name, initial in zip(self.latents, self.initial, strict=True):
+            states[name] = self.everywhere(getattr(self, initial), slots)
+        return states
+
+    @override
+    def think(
+        self, states: States, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None
+    ) -> States:
+        return self.think_from(states, inputs, puzzle_rows)[0]
+
+    @override
+    def think_from(
+        self, states: States, inputs: Int[Array, "B S"], puzzle_rows: Float[Array, "B N"] | None
+    ) -> tuple[States, Float[Array, " B"]]:
+        pack, unpack = self.level.pack, self.level.unpack
+        z_h, z_l, before = recurse(
+            Levels(low=self.level, high=self.high_level if self.two_networks else self.level),
+            pack(states["z_h"]),
+            tuple(pack(states[name]) for name in self.latents),
+            pack(self.embedding(inputs, puzzle_rows)),
+            h_cycles=self.h_cycles,
+            l_cycles=self.l_cycles,
+            one_step=self.one_step,
+            recomputes=self.recomputes,
+        )
+        z_h = unpack(z_h)
+        latents = {name: unpack(z) for name, z in zip(self.latents, z_l, strict=True)}
+        return {"z_h": z_h, **latents}, mean_squared_change(unpack(before), z_h)
+
+    @override
+    def flops(self) -> Flops | None:
+        cycle = self.l_cycles + 1
+        return self.count(
+            self.level, updates=self.h_cycles * cycle, with_gradient=2 if self.one_step else cycle
+        )

@@ -1,6 +1,8 @@
-"""The networks that TRM is compared with (HRM, a single state, a plain transformer), and the network by architecture.
+"""The networks that TRM is compared with, the network by architecture, and its fastest form on each platform.
 
-They share TRM's embedding, blocks, heads, carry and halting; `config/model.py` has their options under the same names.
+HRM, a single state and a plain transformer share TRM's embedding, blocks, heads, carry and halting; `config/model.py`
+has their options under the same names. `compute_on` selects the fastest implementation of a network's modules on each
+platform; parameters and results are the same. docs/performance.md has the measured effect of each.
 Source: the TRM paper, its published code, and the HRM paper (arXiv 2506.21734).
 
 Other packages add networks through the entry point `trm_train.networks`: a subclass of `Network` whose attribute
@@ -11,10 +13,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
 
+import jax
 import jax.numpy as jnp
 from flax import nnx
 from jax import lax
+from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int
 from typing_extensions import override
 
@@ -28,10 +34,12 @@ from trm_train.config.model import (
 )
 from trm_train.config.run import InputSpec
 from trm_train.extensions import load_extension
+from trm_train.model.attention import Attention
 from trm_train.model.base import Flops, Network, States
-from trm_train.model.blocks import BlockNetwork
+from trm_train.model.blocks import TRM, BlockNetwork
+from trm_train.model.layers import InputEmbedding, Linear, SwiGLU
+from trm_train.model.mixer import Level, TokenMlpBlock
 from trm_train.model.recursion import mean_squared_change, recomputing, without_gradient
-from trm_train.model.trm import TRM
 
 
 class HRM(TRM):
@@ -141,3 +149,57 @@ def make_network(config: NetworkConfig, spec: InputSpec, *, rngs: nnx.Rngs) -> N
     name = config.architecture
     make = NETWORKS.get(name) or load_extension("networks", name, NETWORKS, "model.architecture")
     return make(config, spec, rngs=rngs)
+
+
+@dataclass(frozen=True)
+class Form:
+    """Implementation of a network's modules.
+
+    Attributes:
+        positions_axis: For the blocks of `mlp_t`: 0 computes in [L, B, D], 1 in [B, L, D].
+        two_products: Whether gate and up of a SwiGLU are two products.
+        written_derivative: Whether the derivative of a product is hand-written (`product_for_cpu`).
+        scatters: Whether the derivative of the token embedding is a scatter, or else a product (`look_up_by_product`).
+        attention: Kernel of attention where it applies: written out, splash attention, or cuDNN's fused attention.
+    """
+
+    positions_axis: Literal[0, 1]
+    two_products: bool
+    written_derivative: bool
+    scatters: bool
+    attention: Literal["plain", "splash", "cudnn"]
+
+
+FORMS = {
+    "cpu": Form(0, two_products=False, written_derivative=True, scatters=True, attention="plain"),
+    "tpu": Form(1, two_products=True, written_derivative=False, scatters=True, attention="splash"),
+    "cuda": Form(0, two_products=True, written_derivative=False, scatters=False, attention="cudnn"),
+}
+"""Implementation choices by platform."""
+
+
+def platform_of(mesh: Mesh | None) -> str:
+    """Return the platform of a mesh's devices (None: of this process's devices), a key of `FORMS`."""
+    name = jax.default_backend() if mesh is None else mesh.devices.flat[0].platform
+    name = {"gpu": "cuda"}.get(name, name)
+    return name if name in FORMS else "cpu"
+
+
+def compute_on(network: nnx.Module, platform: str) -> None:
+    """Switch every module of a network to its implementation for a platform."""
+    form = FORMS[platform]
+    for _, module in nnx.iter_modules(network):
+        if isinstance(module, Linear):
+            module.written_derivative = form.written_derivative
+        elif isinstance(module, SwiGLU):
+            module.two_products = form.two_products
+        elif isinstance(module, Attention):
+            module.kernel = form.attention
+        elif isinstance(module, InputEmbedding):
+            module.scatters = form.scatters
+    for _, module in nnx.iter_modules(network):
+        if isinstance(module, TokenMlpBlock):
+            swiglu = module.token_mlp
+            swiglu.axis = swiglu.gate_up.axis = swiglu.down.axis = form.positions_axis
+        elif isinstance(module, Level) and isinstance(getattr(module, "block_0", None), TokenMlpBlock):
+            module.positions_first = form.positions_axis == 0

@@ -18,8 +18,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array
 
 from trm_train.config.run import InputSpec, RunConfig
-from trm_train.mesh.sharding import whole
-from trm_train.mesh.table import look_up
+from trm_train.mesh.sharding import look_up, whole
 from trm_train.metrics.sums import metric_sums
 from trm_train.model.base import States, merge
 from trm_train.objective import slot_losses

@@ -27,8 +27,7 @@ from trm_train.config.run import InputSpec, RunConfig
 from trm_train.config.scheduled import Linear
 from trm_train.errors import ConfigError
 from trm_train.mesh.collectives import batch_fingerprint
-from trm_train.mesh.sharding import BATCH, add_up, added_specs, split_parameters, whole
-from trm_train.mesh.table import look_up, update_rows
+from trm_train.mesh.sharding import BATCH, add_up, added_specs, look_up, split_parameters, update_rows, whole
 from trm_train.metrics.sums import Metrics, metric_sums, sums_by_task
 from trm_train.model.act import Carry, exploration_min_steps, halt, refill
 from trm_train.model.base import Network, Outputs, merge

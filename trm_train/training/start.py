@@ -32,8 +32,14 @@ from trm_train.cost import flops_by_stage
 from trm_train.errors import BEING_TRAINED, ConfigError, HostError
 from trm_train.experiments.registry import Experiment
 from trm_train.hosts import Hosts
-from trm_train.mesh.devices import peak_flops_per_s
-from trm_train.mesh.sharding import batch_sharding, batches_sharding, data_part, put_batch, replicated
+from trm_train.mesh.sharding import (
+    batch_sharding,
+    batches_sharding,
+    data_part,
+    peak_flops_per_s,
+    put_batch,
+    replicated,
+)
 from trm_train.optim import make_schedule
 from trm_train.runs.record import RunRecord, check_label, extend_record, write_record
 from trm_train.runs.resume import continue_record, discard, is_being_discarded, restore

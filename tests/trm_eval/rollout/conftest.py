@@ -13,7 +13,7 @@ import pytest
 from tests.trm_eval.conftest import Evaluated
 from trm_data.loader.dataset import open_dataset
 from trm_eval.infer import LoadedNetwork, restore
-from trm_eval.rollout.rows import RowReader
+from trm_eval.rollout import RowReader
 
 STEPS = 6
 """Maximum number of supervision steps in these tests."""

@@ -10,8 +10,7 @@ import pytest
 from tests.trm_eval.rollout.conftest import STEPS, Restless
 from trm_eval.identity import EvalRequest, Sampling
 from trm_eval.infer import compile_rollout
-from trm_eval.rollout.rows import Inferred, RowReader, choose_rows, retention
-from trm_eval.rollout.select import Selection
+from trm_eval.rollout import Inferred, RowReader, Selection, choose_rows, retention
 from trm_train.training import validate
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from trm_eval.rollout.select import SELECTIONS, Selection, choices
+from trm_eval.rollout import SELECTIONS, Selection, choices
 
 
 def slowly(

@@ -17,7 +17,7 @@ SCRIPT = """
 import json, sys
 import jax
 from trm_train.config.data import DataConfig
-from trm_train.config.execution import ExecutionConfig
+from trm_train.config.run import ExecutionConfig
 from trm_train.config.run import *
 from trm_train.mesh.collectives import collectives
 from trm_train.mesh.sharding import make_mesh

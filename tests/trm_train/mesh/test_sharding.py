@@ -20,7 +20,7 @@ import sys
 import jax, numpy as np
 from jax.sharding import PartitionSpec as P
 from trm_train.config.data import DataConfig
-from trm_train.config.execution import ExecutionConfig
+from trm_train.config.run import ExecutionConfig
 from trm_train.config.run import *
 from trm_train.mesh.sharding import batch_sharding, jit_train_step, make_mesh
 from trm_train.state import init_state

@@ -11,8 +11,7 @@ import pytest
 from flax import nnx
 
 from trm_train.config.model import ModelConfig
-from trm_train.model.embedding import InputEmbedding
-from trm_train.model.layers import HaltHead
+from trm_train.model.layers import HaltHead, InputEmbedding
 from trm_train.model.window import WindowAttention
 
 ROWS, CELLS, VOCABULARY, WIDTH = 6_144, 16, 5, 8

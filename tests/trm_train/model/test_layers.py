@@ -9,8 +9,8 @@ from trm_train.config.run import InputSpec, ModelConfig
 from trm_train.errors import ConfigError
 from trm_train.model import layers
 from trm_train.model.base import merge, split, table_rows
+from trm_train.model.blocks import TRM
 from trm_train.model.layers import HALT_BIAS
-from trm_train.model.trm import TRM
 
 
 def test_truncated_normal_has_the_stated_sd_and_is_cut_at_two() -> None:

@@ -26,10 +26,9 @@ from trm_train.errors import CheckpointError
 from trm_train.mesh.collectives import fingerprints
 from trm_train.mesh.sharding import jit_train_step, make_mesh
 from trm_train.model.base import FixedLatent, Network, PuzzleTable, States, table_rows
-from trm_train.model.embedding import InputEmbedding
-from trm_train.model.layers import HaltHead, Linear, SwiGLU, rms_norm, truncated_normal
+from trm_train.model.blocks import TRM
+from trm_train.model.layers import HaltHead, InputEmbedding, Linear, SwiGLU, rms_norm, truncated_normal
 from trm_train.model.networks import NETWORKS
-from trm_train.model.trm import TRM
 from trm_train.objective import binary_cross_entropy, continue_target
 from trm_train.optim import make_optimizer
 from trm_train.state import TrainState, abstract_weights, eval_weights, init_state

@@ -17,9 +17,9 @@ from flax import nnx
 from tests.trm_train.test_execution import detail_of, relative
 from tests.trm_train.test_step import CONFIG, MODEL, SPEC
 from trm_train.mesh.sharding import make_mesh
-from trm_train.model import attention, platform
+from trm_train.model import attention, networks
 from trm_train.model.base import split
-from trm_train.model.embedding import look_up_by_product, look_up_by_scatter
+from trm_train.model.layers import look_up_by_product, look_up_by_scatter
 from trm_train.model.networks import make_network
 
 OTHERS = ("tpu", "cuda")
@@ -31,7 +31,7 @@ def test_a_step_gives_the_same_in_every_form(name: str, mixer: str, monkeypatch:
     model = dataclasses.replace(MODEL, mixer=mixer, pos_encodings="none" if mixer == "mlp_t" else "rope")
     config = dataclasses.replace(CONFIG, model=model)
     state, wanted, _ = detail_of(config)
-    monkeypatch.setitem(platform.FORMS, "cpu", platform.FORMS[name])
+    monkeypatch.setitem(networks.FORMS, "cpu", networks.FORMS[name])
     other, found, _ = detail_of.__wrapped__(config)
     assert jax.tree.structure(state.params) == jax.tree.structure(other.params)
     assert relative(wanted.logits, found.logits) < 1e-5
@@ -49,17 +49,17 @@ def test_golden_numbers_hold_in_every_form(name: str, fixture: str, monkeypatch:
     check = importlib.util.module_from_spec(location)
     sys.modules[location.name] = check
     location.loader.exec_module(check)
-    monkeypatch.setitem(platform.FORMS, "cpu", platform.FORMS[name])
+    monkeypatch.setitem(networks.FORMS, "cpu", networks.FORMS[name])
     rows = list(check.check_fixture(str(tests / "fixtures" / f"{fixture}.npz")))
     assert len(rows) > 10
     assert [row.quantity for row in rows if not row.ok] == []
 
 
 def test_a_form_leaves_the_parameters() -> None:
-    assert platform.platform_of(None) == platform.platform_of(make_mesh()) == "cpu"
+    assert networks.platform_of(None) == networks.platform_of(make_mesh()) == "cpu"
     network = make_network(MODEL, SPEC, rngs=nnx.Rngs(params=0, latents=0))
     before = jax.tree.map(lambda leaf: leaf.shape, split(network)[1])
-    platform.compute_on(network, "tpu")
+    networks.compute_on(network, "tpu")
     assert jax.tree.map(lambda leaf: leaf.shape, split(network)[1]) == before
     assert not network.level.positions_first  # pyright: ignore[reportAttributeAccessIssue]
 

@@ -28,7 +28,7 @@ from trm_train.experiments.registry import find_experiment
 from trm_train.experiments.setting import SETTINGS, Setting
 from trm_train.metrics.table import read_metrics
 from trm_train.model.attention import Attention
-from trm_train.model.trm import TRM
+from trm_train.model.blocks import TRM
 from trm_train.model.window import WindowAttention
 
 WIDTH, HEADS = 12, 2

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from trm_train.errors import ConfigError
-from trm_train.targets.catalog import TARGETS, find_target
-from trm_train.targets.environment import FOLDER, check_packages, environment
+from trm_train.targets.catalog import FOLDER, TARGETS, check_packages, environment, find_target
 
 
 def test_a_v4_64_has_32_devices_of_32_gib() -> None:

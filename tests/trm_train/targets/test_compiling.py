@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from trm_train.errors import ConfigError
-from trm_train.targets.catalog import find_target
-from trm_train.targets.environment import check_packages
+from trm_train.targets.catalog import check_packages, find_target
 
 pytestmark = pytest.mark.integration
 SMALL = ["--model.hidden-size", "128", "--model.num-heads", "2", "--model.num-layers", "1"]
