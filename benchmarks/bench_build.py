@@ -233,8 +233,8 @@ def size_mb(folder: Path) -> float:
 
 def write_generated(path: Path) -> Path:
     """1,000 generated puzzles in the CSV columns of Sudoku-Extreme."""
-    from trm_data.kinds.sudoku.encode import encode_grid
     from trm_data.kinds.sudoku.generate import generate
+    from trm_data.kinds.sudoku.source import encode_grid
 
     puzzles, solutions = generate(0, 0, 0, PUZZLES, 3, 3)
     rows = (f",{encode_grid(p)},{encode_grid(s)},1" for p, s in zip(puzzles, solutions, strict=True))

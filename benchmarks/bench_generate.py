@@ -24,10 +24,9 @@ from scipy.stats import ks_2samp, spearmanr  # pyright: ignore[reportMissingType
 from trm_data.encode.vocab import MAZE_WALL
 from trm_data.kinds.maze.generate import default_min_path, generate_mazes
 from trm_data.kinds.maze.solve import label_mazes
-from trm_data.kinds.sudoku.canonical import canonicalize
 from trm_data.kinds.sudoku.generate import generate, generate_hard
 from trm_data.kinds.sudoku.solve import rate, solve
-from trm_data.kinds.sudoku.symmetry import SudokuAugmenter, SudokuSymmetry
+from trm_data.kinds.sudoku.symmetry import SudokuAugmenter, SudokuSymmetry, canonicalize
 
 GENERATED = 2000
 PEER_PUZZLES = 30

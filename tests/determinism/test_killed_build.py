@@ -20,11 +20,11 @@ from pathlib import Path
 sys.path.insert(0, {tests!r})
 from conftest import small_request
 from trm_data.building import flow as build
-from trm_data.kinds import sizes
+from trm_data.kinds import base
 from trm_data.engine.local import LocalEngine
 from trm_data.storage.root import Layout, resolve_root
 import trm_data.kinds.sudoku.kind, duckdb, pyarrow, array_record.python.array_record_module
-sizes.BRIEF_ROWS = 0  # so that worker processes write the shards
+base.BRIEF_ROWS = 0  # so that worker processes write the shards
 engine = LocalEngine(2)
 engine.prepare("trm_data.kinds.sudoku.warm")
 print("ready", flush=True)

@@ -25,8 +25,8 @@ import trm_eval
 from tests.conftest import PROJECT, run_here
 from tests.documents.blocks import Block, Line, Marker, read_blocks
 from tests.documents.reading import MAINS, statements, why_unreadable
-from trm_data.kinds.sudoku.encode import encode_grid
 from trm_data.kinds.sudoku.generate import generate
+from trm_data.kinds.sudoku.source import encode_grid
 from trm_data.storage.root import resolve_root
 from trm_train.config.run import RunConfig
 from trm_train.errors import ConfigError

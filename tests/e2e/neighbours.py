@@ -9,12 +9,11 @@ import numpy as np
 from tyro.conf import arg
 
 from trm_data.errors import SpecError
-from trm_data.kinds.base import CheckedPuzzles, Geometry, Scores, named_problems
+from trm_data.kinds.base import CheckedPuzzles, Geometry, Scores, check_sizes, named_problems
 from trm_data.kinds.candidates import Candidates
 from trm_data.kinds.choosing import GeneratedStream
 from trm_data.kinds.fields import PuzzleFields
 from trm_data.kinds.grids import GridKind
-from trm_data.kinds.sizes import check_sizes
 from trm_data.seeds.draws import WordStream
 from trm_data.show.drawing import Drawing
 from trm_data.specs import Options

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.roots import remove_dataset
-from trm_data.kinds.maze.encode import encode_maze
 from trm_data.kinds.maze.generate import generate_mazes
 from trm_data.kinds.maze.solve import label_mazes
-from trm_data.kinds.sudoku.encode import encode_grid
+from trm_data.kinds.maze.source import encode_maze
 from trm_data.kinds.sudoku.generate import generate
+from trm_data.kinds.sudoku.source import encode_grid
 from trm_data.manifest import read_manifest
 from trm_data.storage.atomic import with_digest
 from trm_data.storage.root import resolve_root

@@ -29,7 +29,7 @@ from trm_data.export import export_dataset
 from trm_data.kinds.arc.source import read_tasks
 from trm_data.kinds.maze.source import read_mazes
 from trm_data.kinds.sudoku.source import read_puzzles
-from trm_data.kinds.table.source import read_table
+from trm_data.kinds.table.kind import read_table
 from trm_data.manifest import find_manifest, read_manifest
 from trm_data.named import names_of
 from trm_data.shards.naming import sidecar_path

@@ -4,10 +4,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trm_data.kinds.sudoku.canonical import canonicalize
 from trm_data.kinds.sudoku.generate import generate
 from trm_data.kinds.sudoku.solve import solve
-from trm_data.kinds.sudoku.symmetry import SudokuSymmetry, num_elements
+from trm_data.kinds.sudoku.symmetry import SudokuSymmetry, canonicalize, num_elements
 
 SHAPES = st.sampled_from([(2, 2), (2, 3), (3, 2), (3, 3), (3, 4), (4, 4), (3, 5)])
 

@@ -11,7 +11,7 @@ import pytest
 from numba import config
 
 from trm_data.kernel import PACKAGE, compile_parts, kernel_digest, kernel_folder
-from trm_data.kinds.maze import solve_kernels as maze_kernels
+from trm_data.kinds.maze import kernels as maze_kernels
 from trm_data.show.progress import NoProgress
 
 SHARED = "from trm_data.kernel import kernel\n\n\n@kernel\ndef shared(x):\n    return x + {number}\n"

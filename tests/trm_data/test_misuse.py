@@ -10,8 +10,8 @@ import pytest
 
 import trm_data
 from trm_data.errors import DataError, SpecError
-from trm_data.kinds.sudoku.encode import encode_grid
 from trm_data.kinds.sudoku.generate import generate
+from trm_data.kinds.sudoku.source import encode_grid
 
 SMALL: dict[str, Any] = {"box": "2x3", "val_size": 0, "test_size": 2, "workers": 1, "quiet": True}
 

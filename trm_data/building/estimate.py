@@ -9,9 +9,8 @@ from typing import Any
 
 from trm_data.building.existing import already_built, find_folder, would_be_found
 from trm_data.engine.local import LocalEngine, default_workers, number_of_workers
-from trm_data.kinds.base import Kind
+from trm_data.kinds.base import Kind, puzzles_asked
 from trm_data.kinds.registry import code_of, is_compiled, load_kind
-from trm_data.kinds.sizes import puzzles_asked
 from trm_data.manifest import Manifest
 from trm_data.records import Selection
 from trm_data.request import BuildRequest

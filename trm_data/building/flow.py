@@ -19,7 +19,7 @@ from trm_data.engine.base import Engine
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import QueryError, SpecError
 from trm_data.kernel import compile_parts
-from trm_data.kinds import sizes
+from trm_data.kinds import base
 from trm_data.kinds.base import Kind
 from trm_data.kinds.registry import code_of, is_compiled, load_kind, warm_module
 from trm_data.manifest import Manifest
@@ -173,7 +173,7 @@ def _num_rows(spec: DatasetSpec, selection: Selection) -> int:
 def _write_shards(engine: Engine, jobs: list[ShardJob], total: int, progress: Progress) -> list[WrittenShard]:
     """Write every missing shard, `total` rows in all."""
     progress.start("write rows", total, "examples")
-    brief = total <= sizes.BRIEF_ROWS
+    brief = total <= base.BRIEF_ROWS
     return engine.run(
         write_job, jobs, lambda written: progress.advance(written.info.num_examples), brief=brief
     )

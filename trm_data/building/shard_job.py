@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from trm_data.kinds.registry import load_kind
-from trm_data.kinds.rows import MadeRows, base_rows, make_rows
 from trm_data.records import Groups, Rows, group_ranges, part_examples
 from trm_data.shards.digest import group_digests
 from trm_data.shards.naming import sidecar_name
@@ -19,6 +18,7 @@ from trm_data.shards.writer import ShardInfo, sidecar_from_bytes, sidecar_to_byt
 from trm_data.specs import BLOCK_EXAMPLES, DatasetSpec, Split
 from trm_data.storage.root import DatasetFolder
 from trm_data.storage.store import Lease
+from trm_data.symmetry.base import MadeRows, base_rows, make_rows
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ import numpy as np
 
 from trm_data.encode.arrow import constant_column, table_of
 from trm_data.kinds.base import Kind
-from trm_data.kinds.rows import MadeRows
 from trm_data.manifest import Manifest
 from trm_data.records import Groups, Selection
 from trm_data.specs import Split
+from trm_data.symmetry.base import MadeRows
 
 if TYPE_CHECKING:
     import pyarrow as pa

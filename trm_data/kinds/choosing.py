@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from trm_data.engine.base import Engine, slices
 from trm_data.errors import BadRowError, SpecError
+from trm_data.kinds.base import check_total, is_brief
 from trm_data.kinds.candidates import BLOCK_CANDIDATES, Candidates, cached_block
-from trm_data.kinds.sizes import check_total, is_brief
 from trm_data.records import (
     Augmentations,
     Groups,

@@ -18,7 +18,7 @@ from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource, Sources
 from trm_data.specs import DatasetSpec, Split
 from trm_data.symmetry.base import Augmenter
-from trm_data.symmetry.grid import GridAugmenter, distinct_dihedral_ks, grid_elements
+from trm_data.symmetry.dihedral import GridAugmenter, distinct_dihedral_ks, grid_elements
 
 
 class GridKind(Kind):

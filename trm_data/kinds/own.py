@@ -16,10 +16,9 @@ from typing_extensions import override
 
 from trm_data.engine.base import Engine
 from trm_data.errors import BuildError, SpecError
-from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, Kind, named_problems
+from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, Kind, check_sizes, named_problems
 from trm_data.kinds.candidates import Candidates
 from trm_data.kinds.choosing import Chooser, GeneratedStream, chosen_groups
-from trm_data.kinds.sizes import check_sizes
 from trm_data.records import Augmentations, Groups, Selection
 from trm_data.seeds.draws import WordStream
 from trm_data.show.drawing import Drawing

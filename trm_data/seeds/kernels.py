@@ -2,7 +2,7 @@
 
 Input and output: as in `seeds`; the `next_*` and `*_at` functions read a `stream`, a uint64[STREAM_WORDS] array that
 holds key, counter, the words of the current blocks and the place in them.
-Neighbours: used by every kernel with random draws, by `kinds.sudoku.choose` and by `loader.plan`.
+Neighbours: used by every kernel with random draws, by `kinds.sudoku.kind` and by `loader.plan`.
 
 Everything is unsigned: numba converts a mix of uint64 and int64 to float64, so counts and shifts are
 converted before they meet a word.

@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 
 from trm_data.catalog.read import SplitCatalog
 from trm_data.kinds.base import BasePuzzles, Kind, named_problems
-from trm_data.kinds.rows import base_rows, make_rows
 from trm_data.manifest import Manifest
 from trm_data.records import Groups, Rows, group_ranges, part_examples
 from trm_data.specs import Split
-from trm_data.symmetry.base import Made
+from trm_data.symmetry.base import Made, base_rows, make_rows
 
 
 @dataclass(frozen=True)

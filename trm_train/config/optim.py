@@ -52,7 +52,7 @@ class OptimizerConfig:
         return self.lr_min_ratio != 1.0 or isinstance(self.lr_schedule, Piecewise | Function)
 
     def make(self, rate: Callable[[Any], Any]) -> Any:
-        """Return the optax transformation. For optimizers of other packages; `optim.make_optimizer` makes those of this one.
+        """Return the optax transformation. For optimizers of other packages; `optim.make_optimizer` makes our own.
 
         Args:
             rate: Function from the step, counted from 0, to the learning rate.

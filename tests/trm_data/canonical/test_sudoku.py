@@ -6,10 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trm_data.kinds.sudoku.canonical import canonical_hashes, canonicalize
 from trm_data.kinds.sudoku.generate import generate
 from trm_data.kinds.sudoku.solve import solve
-from trm_data.kinds.sudoku.symmetry import SudokuSymmetry, num_elements
+from trm_data.kinds.sudoku.symmetry import SudokuSymmetry, canonical_hashes, canonicalize, num_elements
 
 SUDOKU = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "sudoku"
 needs_lists = pytest.mark.skipif(not SUDOKU.is_dir(), reason=f"no puzzle lists at {SUDOKU}")

@@ -19,7 +19,7 @@ from trm_data.encode.block import (
     to_batch,
 )
 from trm_data.errors import CorruptDatasetError
-from trm_data.kinds.sudoku.encode import check_digits, choose_digits, decode_grid, encode_grid
+from trm_data.kinds.sudoku.source import check_digits, choose_digits, decode_grid, encode_grid
 from trm_data.records import Rows
 
 

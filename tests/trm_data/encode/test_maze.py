@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from trm_data.kinds.maze.encode import check_inputs, decode_maze, encode_maze
+from trm_data.kinds.maze.source import check_inputs, decode_maze, encode_maze
 
 TEXT = "S o# oG## #o"
 

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from trm_data.kinds.sudoku.canonical import canonicalize
 from trm_data.kinds.sudoku.generate import generate, generate_counted, generate_hard
 from trm_data.kinds.sudoku.solve import RATE_IMAGES, rate, solve
+from trm_data.kinds.sudoku.symmetry import canonicalize
 
 
 @pytest.fixture(scope="module")

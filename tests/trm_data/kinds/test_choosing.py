@@ -14,7 +14,7 @@ from tests.conftest import error_of
 from trm_data.building.flow import build_dataset
 from trm_data.cli import main
 from trm_data.errors import SpecError
-from trm_data.kinds import sizes
+from trm_data.kinds import base
 from trm_data.kinds.candidates import Candidates
 from trm_data.kinds.choosing import interleaved
 from trm_data.request import BuildRequest
@@ -59,7 +59,7 @@ def test_more_puzzles_than_fit_into_memory_are_refused(tmp_path: Path, words: st
 def test_all_rows_of_a_file_that_are_too_many_are_refused(
     tmp_path: Path, request_small: Callable[..., BuildRequest], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sizes, "MOST_PUZZLES", 3)
+    monkeypatch.setattr(base, "MOST_PUZZLES", 3)
     rows = "\n".join(f"{i}".rjust(36, ".") for i in range(1, 5))
     (tmp_path / "four.txt").write_text(rows)
     request = request_small(

@@ -9,10 +9,10 @@ import pytest
 from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.errors import BadRowError, SpecError
-from trm_data.kinds.maze.encode import decode_maze
 from trm_data.kinds.maze.kind import MazeKind
 from trm_data.kinds.maze.options import MazeOptions
 from trm_data.kinds.maze.solve import label_mazes
+from trm_data.kinds.maze.source import decode_maze
 from trm_data.loader.dataset import open_dataset
 from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source

@@ -217,7 +217,7 @@ def test_the_catalog_counts_shortest_paths(layout: Layout) -> None:
 
 
 def test_counts_of_shortest_paths_by_hand() -> None:
-    from trm_data.kinds.maze.encode import decode_maze
+    from trm_data.kinds.maze.source import decode_maze
 
     crossroads = decode_maze("S   # " + " # #  " + "   ## " + "## ## " + "##   G" + "######", 6, 6)
     paths, forced = count_shortest_paths(crossroads[None], 6, 6)

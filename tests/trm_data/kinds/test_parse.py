@@ -13,8 +13,8 @@ from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_START, MAZE_WALL
 from trm_data.errors import DataError
 from trm_data.kinds.arc.encode import decode_row
 from trm_data.kinds.arc.options import ArcOptions
-from trm_data.kinds.maze.encode import encode_maze
 from trm_data.kinds.maze.options import MazeOptions
+from trm_data.kinds.maze.source import encode_maze
 from trm_data.kinds.registry import load_kind
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.kinds.table.options import TableOptions

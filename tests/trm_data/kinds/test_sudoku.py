@@ -14,11 +14,11 @@ from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.cli import main
 from trm_data.errors import SpecError
-from trm_data.kinds.sudoku.encode import encode_grid
 from trm_data.kinds.sudoku.generate import generate
 from trm_data.kinds.sudoku.kind import BOXES, SudokuKind
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.kinds.sudoku.solve import legal_grids
+from trm_data.kinds.sudoku.source import encode_grid
 from trm_data.specs import SourceSpec
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset

@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trm_data.kinds.maze.encode import decode_maze, encode_maze
 from trm_data.kinds.maze.solve import label_mazes, path_problems
-from trm_data.kinds.maze.source import read_mazes
+from trm_data.kinds.maze.source import decode_maze, encode_maze, read_mazes
 from trm_data.sources.base import fetch_source, parse_source
 
 OPEN = "S  " "   " "  G"  # fmt: skip

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from trm_data.kinds.sudoku.branching import _find_fewest_matchings
 from trm_data.kinds.sudoku.generate import generate
 from trm_data.kinds.sudoku.nine import find_fewest_matchings, load_clues_nine, propagate_nine
 from trm_data.kinds.sudoku.propagation import load_clues_any, propagate_any
 from trm_data.kinds.sudoku.solve import make_tables, solve
+from trm_data.kinds.sudoku.solve_kernels import _find_fewest_matchings
 from trm_data.seeds.kernels import U0
 
 WORDS, PLACED = 27, 30

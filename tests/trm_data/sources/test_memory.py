@@ -14,8 +14,8 @@ import pytest
 import trm_data
 from tests.trm_data.kinds.test_arc import task
 from trm_data.errors import LabError, SourceError
-from trm_data.kinds.sudoku.encode import encode_grid
 from trm_data.kinds.sudoku.generate import generate
+from trm_data.kinds.sudoku.source import encode_grid
 
 COUNT = 8
 PUZZLES, SOLUTIONS = generate(0, 0, 0, COUNT, 2, 3)

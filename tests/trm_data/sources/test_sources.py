@@ -12,9 +12,8 @@ import pytest
 from tests.conftest import run_here
 from trm_data.cli import main
 from trm_data.errors import SourceError, SpecError, without_credentials
-from trm_data.kinds.sudoku.encode import encode_grid
 from trm_data.kinds.sudoku.generate import generate
-from trm_data.kinds.sudoku.source import read_puzzles
+from trm_data.kinds.sudoku.source import encode_grid, read_puzzles
 from trm_data.manifest import read_manifest
 from trm_data.sources.base import SourceRef, fetch_source, parse_source
 from trm_data.sources.columns import parse_columns

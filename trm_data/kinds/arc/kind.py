@@ -37,8 +37,7 @@ from trm_data.kinds.arc.symmetry import (
     pair_hashes,
     untranslate,
 )
-from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Comparison, Cost, Geometry, Kind
-from trm_data.kinds.sizes import check_sizes
+from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Comparison, Cost, Geometry, Kind, check_sizes
 from trm_data.records import Groups, Selection
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress

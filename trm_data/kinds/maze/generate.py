@@ -30,8 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.errors import SpecError
-from trm_data.kinds.maze.encode import check_maze_size
 from trm_data.kinds.maze.options import longest_unique_path, usual_min_path
+from trm_data.kinds.maze.source import check_maze_size
 from trm_data.seeds.draws import check_word
 
 MOST_LAYOUTS = 4_000_000
@@ -139,7 +139,7 @@ def generate_unique_mazes(
     them are a uniformly drawn spanning tree, so exactly one path joins any two free cells. Trees are drawn until one
     has a path of at least `min_path` steps; S and G are drawn uniformly among its pairs that far apart.
     """
-    from trm_data.kinds.maze import tree_kernels  # imports numba
+    from trm_data.kinds.maze import kernels
 
     check_maze_size(rows, columns)
     longest = longest_unique_path(rows, columns)
@@ -148,7 +148,7 @@ def generate_unique_mazes(
             f"least path: got {min_path} steps; expected 1 to {longest} in a perfect maze of {rows}x{columns} cells"
         )
     mazes = np.empty((count, rows * columns), np.uint8)
-    written = tree_kernels.generate_trees(
+    written = kernels.generate_trees(
         np.uint64(check_word("seed", seed)),
         np.uint64(check_word("stream", stream)),
         start,

@@ -23,7 +23,17 @@ from typing_extensions import override
 from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_PATH, MAZE_START, MAZE_VOCABULARY_SIZE, MAZE_WALL
 from trm_data.engine.base import Engine
 from trm_data.errors import SpecError
-from trm_data.kinds.base import Answer, BasePuzzles, CheckedPuzzles, Cost, Geometry, Scores, named_problems
+from trm_data.kinds.base import (
+    Answer,
+    BasePuzzles,
+    CheckedPuzzles,
+    Cost,
+    Geometry,
+    Scores,
+    check_sizes,
+    named_problems,
+    puzzles_asked,
+)
 from trm_data.kinds.candidates import Candidates, cache_folder
 from trm_data.kinds.choosing import (
     Checked,
@@ -34,7 +44,6 @@ from trm_data.kinds.choosing import (
     keyed_order,
 )
 from trm_data.kinds.grids import GridKind
-from trm_data.kinds.maze.encode import check_inputs, check_maze_size, check_tokens, decode_maze
 from trm_data.kinds.maze.generate import (
     default_min_path,
     generate_mazes,
@@ -43,16 +52,14 @@ from trm_data.kinds.maze.generate import (
 )
 from trm_data.kinds.maze.options import MazeOptions, longest_unique_path
 from trm_data.kinds.maze.solve import count_shortest_paths, label_mazes, marked_steps, path_problems
-from trm_data.kinds.maze.source import read_mazes
-from trm_data.kinds.sizes import check_sizes, puzzles_asked
+from trm_data.kinds.maze.source import check_inputs, check_maze_size, check_tokens, decode_maze, read_mazes
 from trm_data.records import Groups, Reject, SourceFile
 from trm_data.show.drawing import Drawing
 from trm_data.sources.base import LocalSource
 from trm_data.sources.rows import StatedRows
 from trm_data.specs import DatasetSpec, Split
 from trm_data.symmetry.base import Augmenter, Indices, Made, Tokens
-from trm_data.symmetry.dihedral import DIHEDRAL_COUNT, source_cells
-from trm_data.symmetry.grid import grid_dihedrals
+from trm_data.symmetry.dihedral import DIHEDRAL_COUNT, grid_dihedrals, source_cells
 
 CHUNK_IMAGES = 8192
 """Maximum number of images in memory at a time while all are labelled."""

@@ -1,7 +1,7 @@
 """Label mazes with a shortest path, and check given labels.
 
 Input: mazes as tokens uint8 [N, S]. Output: `MazeLabels`, or the problem of each given label.
-Neighbours: `kinds.maze.solve_kernels` has the search; builds label mazes that are generated or have no answer,
+Neighbours: `kinds.maze.kernels` has the search; builds label mazes that are generated or have no answer,
 `verify` checks labels by rule or by `path_problems`.
 
 A maze has up to millions of shortest paths. The published rule marks one: breadth-first from S, neighbours
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.encode.vocab import MAZE_FREE, MAZE_PATH, MAZE_WALL
-from trm_data.kinds.maze.encode import CELLS, check_inputs, check_tokens
+from trm_data.kinds.maze.source import CELLS, check_inputs, check_tokens
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class MazeLabels:
 
 def label_mazes(inputs: NDArray[np.uint8], rows: int, columns: int) -> MazeLabels:
     """Return the labels of the published rule."""
-    from trm_data.kinds.maze import solve_kernels as maze_kernels  # imports numba
+    from trm_data.kinds.maze import kernels as maze_kernels
 
     inputs = check_inputs(inputs, rows, columns)
     labels = np.empty_like(inputs)
@@ -47,7 +47,7 @@ def count_shortest_paths(
 
     Both are float64 [N], and 0 if there is no path.
     """
-    from trm_data.kinds.maze import solve_kernels as maze_kernels  # imports numba
+    from trm_data.kinds.maze import kernels as maze_kernels
 
     inputs = check_inputs(inputs, rows, columns)
     paths, forced = np.empty(len(inputs)), np.empty(len(inputs))
@@ -62,7 +62,7 @@ def marked_steps(
 
     It is -1 if there is no such path, or if an answer, which may be any tokens, does not only mark free cells.
     """
-    from trm_data.kinds.maze import solve_kernels as maze_kernels  # imports numba
+    from trm_data.kinds.maze import kernels as maze_kernels
 
     inputs = check_inputs(inputs, rows, columns)
     steps = np.full(len(inputs), maze_kernels.NO_PATH, np.int32)

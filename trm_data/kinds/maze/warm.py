@@ -9,7 +9,7 @@ from trm_data.kernel import without_unused
 from trm_data.kinds.maze.generate import generate_mazes
 from trm_data.kinds.maze.kind import layout_hashes
 from trm_data.kinds.maze.solve import count_shortest_paths, label_mazes, path_problems
-from trm_data.symmetry.grid import GridAugmenter
+from trm_data.symmetry.dihedral import GridAugmenter
 
 
 def write(generated: bool) -> None:

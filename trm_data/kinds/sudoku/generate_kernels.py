@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.kernel import inner_kernel, kernel
-from trm_data.kinds.sudoku.branching import PLANES
 from trm_data.kinds.sudoku.propagation import load_clues
 from trm_data.kinds.sudoku.solve import Tables
 from trm_data.kinds.sudoku.solve_kernels import (
@@ -21,6 +20,7 @@ from trm_data.kinds.sudoku.solve_kernels import (
     GUESSES,
     HIT,
     PAIR,
+    PLANES,
     RANDOM_CELL,
     search,
     store_solution,

@@ -3,7 +3,7 @@
 Input and output are the states of `kinds.sudoku.propagation`, which has the rules. The fixed point does not depend on
 the order of digits and rules. The words of a state are the lanes of a `Vector`: lane 3 * digit + band has the
 candidates of a digit in a band, a cell in each of 27 bits, row after row. The other lanes stay empty. Neighbours:
-`kinds.sudoku.propagation` and `kinds.sudoku.branching` call this for 3x3 boxes.
+`kinds.sudoku.propagation` and `kinds.sudoku.solve_kernels` call this for 3x3 boxes.
 """
 
 # pyright: basic, reportArgumentType=false, reportCallIssue=false, reportReturnType=false, reportIndexIssue=false, reportOperatorIssue=false

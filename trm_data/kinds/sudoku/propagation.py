@@ -1,7 +1,7 @@
 """Constraint propagation for Sudoku without guesses, compiled, on bit boards.
 
 Input: a state, and the tables of `kinds.sudoku.solve.make_tables` for its box shape. Output: the state at its fixed
-point. Neighbours: `kinds.sudoku.branching` chooses the next guess, `kinds.sudoku.solve_kernels` searches.
+point. Neighbours: `kinds.sudoku.solve_kernels` chooses the next guess, `kinds.sudoku.solve_kernels` searches.
 
 A state is uint64[n * C + C] for boxes of R rows and C columns, R <= C (others are solved transposed).
 Word d * C + b holds the candidates of digit d in band b: R * n bits, row after row, so 27 for 9x9 and 64

@@ -1,4 +1,4 @@
-"""The symmetries of Sudoku as values, and their numbering; rows of a dataset are made by `SudokuAugmenter`.
+"""The symmetries of Sudoku as values, their numbering, and canonical forms; `SudokuAugmenter` makes rows of a dataset.
 
 Input: grids uint8, 0 for blank. Output: transformed grids, or encoded rows for the shard writer.
 Neighbours: `kinds.sudoku.symmetry_kernels` makes the same rows in bulk; `kinds.sudoku` uses `SudokuAugmenter`. A row's
@@ -17,11 +17,16 @@ band, `columns` likewise. Index 0 is the identity.
 Above 2**62 elements (16x16 and some others) the indices stop at Q * STRUCTURE <= 2**62, with STRUCTURE =
 T * ROWS * COLUMNS: all structures, and for each of them Q digit permutations of ranks (q * (n! // Q) +
 mix(structure)) mod n!, so elements are distinct, spread over all of them, and index 0 is the identity.
+
+Two canonical forms are equal if and only if a symmetry maps the puzzles to each other. A form is an image of the puzzle
+under the group, chosen by a rule that gives the same form for every image. It is not the smallest image in reading
+order. `kinds.sudoku.kind` keeps splits disjoint by hashes of the forms, `verify` checks them.
 """
 
 from __future__ import annotations
 
 import functools
+import hashlib
 import itertools
 import math
 from dataclasses import dataclass
@@ -367,3 +372,51 @@ def check_grids(name: str, grids: ArrayLike, box_rows: int, box_columns: int) ->
     if array.size and (int(array.min()) < 0 or int(array.max()) > side):
         raise ValueError(f"{name}: got values {array.min()} to {array.max()}; expected 0 to {side}")
     return np.ascontiguousarray(array, dtype=np.uint8)
+
+
+@dataclass(frozen=True)
+class Canonical:
+    """Canonical forms, one for each puzzle."""
+
+    forms: NDArray[np.uint8]
+    """Canonical forms, uint8 [N, S]."""
+    automorphisms: NDArray[np.int64]
+    """Number of group elements that map the puzzle to itself, int64 [N], at least 1."""
+
+
+def canonicalize(
+    puzzles: NDArray[np.uint8], solutions: NDArray[np.uint8], box_rows: int, box_columns: int
+) -> Canonical:
+    """Return the canonical form of each puzzle under transposition, line and digit permutations.
+
+    Args:
+        puzzles: [N, S]; each has exactly one solution, otherwise forms of equivalent puzzles may differ.
+        solutions: [N, S], that solution.
+        box_rows: R.
+        box_columns: C.
+    """
+    from trm_data.kinds.sudoku import symmetry_kernels as sudoku_kernels
+
+    puzzles = check_grids("puzzles", puzzles, box_rows, box_columns)
+    solutions = check_grids("solutions", solutions, box_rows, box_columns)
+    if puzzles.shape != solutions.shape:
+        raise ValueError(f"got {len(puzzles)} puzzles and {len(solutions)} solutions: not the same")
+    wrong = (solutions == 0) | ((puzzles != 0) & (puzzles != solutions))
+    if wrong.any():
+        raise ValueError(f"solutions: row {int(wrong.any(axis=1).argmax())} is not a solution of its puzzle")
+    forms = np.empty_like(puzzles)
+    automorphisms = np.empty(len(puzzles), np.int64)
+    sudoku_kernels.canonicalize_many(puzzles, solutions, box_rows, box_columns, forms, automorphisms)
+    return Canonical(forms=forms, automorphisms=automorphisms)
+
+
+def canonical_hashes(forms: NDArray[np.uint8], box_rows: int, box_columns: int) -> list[str]:
+    """Return a name for each form: blake2b of 16 bytes over R, C and the form's bytes, in hexadecimal."""
+    forms = check_grids("forms", forms, box_rows, box_columns)
+    start = hashlib.blake2b(bytes((box_rows, box_columns)), digest_size=16)
+    names: list[str] = []
+    for form in forms:
+        state = start.copy()
+        state.update(form.tobytes())
+        names.append(state.hexdigest())
+    return names

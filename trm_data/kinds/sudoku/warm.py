@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from trm_data.kernel import without_unused
-from trm_data.kinds.sudoku.canonical import canonicalize
 from trm_data.kinds.sudoku.generate import generate
 from trm_data.kinds.sudoku.solve import rate, solve
-from trm_data.kinds.sudoku.symmetry import SudokuAugmenter
+from trm_data.kinds.sudoku.symmetry import SudokuAugmenter, canonicalize
 
 _CELL = np.arange(81)
 SOLUTION = ((3 * (_CELL // 9) + _CELL // 27 + _CELL % 9) % 9 + 1).astype(np.uint8)[None]
