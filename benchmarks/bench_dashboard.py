@@ -26,8 +26,8 @@ from report import Report
 from trm_data.building.flow import build_dataset
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.manifest import read_manifest
-from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
+from trm_data.specs import BuildRequest
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
 from trm_train.config.run import RunConfig, identity_hash

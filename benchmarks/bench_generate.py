@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from report import Report
 from scipy.stats import ks_2samp, spearmanr  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
-from trm_data.encode.vocab import MAZE_WALL
+from trm_data.encode import MAZE_WALL
 from trm_data.kinds.maze.generate import default_min_path, generate_mazes
 from trm_data.kinds.maze.solve import label_mazes
 from trm_data.kinds.sudoku.generate import generate, generate_hard

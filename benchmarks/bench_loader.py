@@ -26,8 +26,8 @@ from trm_data.kinds.arc.options import ArcOptions
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.loader.dataset import RESIDENT_BUDGET_BYTES
 from trm_data.loader.rows import StoredRows
-from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
+from trm_data.specs import BuildRequest
 from trm_data.storage.root import resolve_root
 
 PUZZLES = 1_000

@@ -29,8 +29,8 @@ from trm_data.catalog.read import read_ratings
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
-from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
+from trm_data.specs import BuildRequest
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.evaluation.flow import publish_run
 from trm_eval.evaluation.row import Tally, evals_row

@@ -27,8 +27,8 @@ from trm_data.building.flow import build_dataset
 from trm_data.engine.local import LocalEngine
 from trm_data.extensions import OWN_FILE
 from trm_data.kinds.sudoku.options import SudokuOptions
-from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
+from trm_data.specs import BuildRequest
 from trm_data.storage.root import Layout, resolve_root
 
 # A busy machine must not make a test fail.

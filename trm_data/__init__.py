@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from trm_data.building.fields import build_dataset
     from trm_data.catalog.query import sql
-    from trm_data.describe.facts import list_datasets
     from trm_data.kinds.registry import add_kind
     from trm_data.loader.dataset import Dataset, open_dataset
     from trm_data.loader.mixture import Mixture, open_mixture
     from trm_data.loader.pipeline import BatchLoader, Epoch, epoch, make_loader
+    from trm_data.manifest import list_datasets
 
 __all__ = [
     "BatchLoader",
@@ -39,7 +39,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "add_kind": "trm_data.kinds.registry",
     "build_dataset": "trm_data.building.fields",
-    "list_datasets": "trm_data.describe.facts",
+    "list_datasets": "trm_data.manifest",
     "Epoch": "trm_data.loader.pipeline",
     "epoch": "trm_data.loader.pipeline",
     "Dataset": "trm_data.loader.dataset",

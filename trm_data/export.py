@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.card import dataset_card
+from trm_data.card import dataset_card, write_croissant
 from trm_data.catalog.read import read_identifier_names, read_sources, read_split_catalog
-from trm_data.croissant import write_croissant
 from trm_data.errors import BuildError, SpecError, not_written
 from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import Dataset, open_dataset

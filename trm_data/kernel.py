@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from trm_data.show.progress import Progress
 
 PACKAGE = Path(__file__).resolve().parent
-KERNEL_ROOMS = ("encode", "kinds", "seeds", "symmetry")
-"""Packages with functions and constants that kernels in other files use."""
+KERNEL_ROOMS = ("encode.py", "kinds", "seeds", "symmetry")
+"""Packages and modules with functions and constants that kernels in other files use."""
 KERNEL = re.compile(rb"^@(inner_)?kernel\b", re.M)
 IMPORT = re.compile(rb"^from trm_data\.([a-z_.]+) import", re.M)
 

@@ -1,6 +1,8 @@
 """The manifest of a dataset, written last. A folder without a manifest is not a dataset.
 
 It names every file with its size and sha256, and ends with a digest over itself, which reveals edits.
+
+`list_datasets` and `describe_dataset` return facts about the datasets under a root, without reading their rows.
 """
 
 from __future__ import annotations
@@ -10,19 +12,19 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
-from trm_data.closest import no_such
 from trm_data.errors import (
     BuildError,
     CorruptDatasetError,
     DatasetNotFoundError,
     ForeignDatasetError,
     SpecError,
+    no_such,
 )
 from trm_data.kinds.registry import spec_from_json
 from trm_data.named import is_meant, named_datasets, names_of
 from trm_data.specs import SPLITS, DatasetSpec, canonical_json
 from trm_data.storage.atomic import parse_json
-from trm_data.storage.root import MANIFEST, DatasetFolder, Layout, check_entry
+from trm_data.storage.root import MANIFEST, DatasetFolder, Layout, Root, check_entry, resolve_root
 
 FORMAT_VERSION = 1
 _MOST_CELLS = 2**31 - 1
@@ -237,3 +239,73 @@ def _publish(folder: DatasetFolder, manifest: Manifest, content: bytes) -> None:
 def _digest(content: dict[str, Any]) -> str:
     # Through JSON text once, so that values read back give the same digest, such as lists for tuples.
     return hashlib.sha256(canonical_json(json.loads(json.dumps(content)))).hexdigest()
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One line of `trm-data list`."""
+
+    name: str
+    kind: str
+    splits: dict[str, int]
+    """Number of examples in each split."""
+    size_bytes: int
+    digest: str
+    kind_label: str = ""
+    """Kind as shown in lists; for imported rows, the kind whose rules they follow."""
+    problem: str = ""
+    """Reason why the manifest cannot be read; the other fields are then empty."""
+
+
+def list_datasets(root: Root | None = None) -> list[Summary]:
+    """Return a summary of every dataset under a root.
+
+    Args:
+        root: Root folder, `gs://bucket/prefix`, a layout or a store; default: `$TRM_ROOT`, else `./trm`.
+    """
+    layout = resolve_root(root)
+    summaries: list[Summary] = []
+    for name, manifest in read_manifests(layout).items():
+        if isinstance(manifest, CorruptDatasetError):
+            summaries.append(Summary(name, "", {}, 0, "", problem=str(manifest)))
+            continue
+        splits = {split: entry.num_examples for split, entry in manifest.splits.items()}
+        summaries.append(
+            Summary(
+                name,
+                manifest.kind,
+                splits,
+                manifest.size_bytes,
+                manifest.content_digest,
+                kind_label=manifest.kind_label,
+            )
+        )
+    return summaries
+
+
+def describe_dataset(layout: Layout, name: str) -> dict[str, Any]:
+    """Return specification, counts, sizes and digests of a dataset, as JSON values."""
+    manifest = read_manifest(layout, name)
+    return {
+        "name": manifest.name,
+        "kind": manifest.kind,
+        "kind_label": manifest.kind_label,
+        "folder": layout.dataset(manifest.name).place,
+        "content_digest": manifest.content_digest,
+        "spec_digest": manifest.spec_digest,
+        "spec": manifest.spec.to_json(),
+        "sequence_length": manifest.sequence_length,
+        "vocabulary_size": manifest.vocabulary_size,
+        "num_identifiers": manifest.num_identifiers,
+        "splits": {split: _counts(manifest, split) for split in manifest.splits},
+        "size_bytes": manifest.size_bytes,
+        "built_at": manifest.built_at,
+        "builder_version": manifest.builder_version,
+        "libraries": manifest.libraries,
+    }
+
+
+def _counts(manifest: Manifest, split: str) -> dict[str, Any]:
+    entry = asdict(manifest.splits[split])
+    shards = entry.pop("shards")
+    return {**entry, "shards": len(shards), "size_bytes": sum(shard["size_bytes"] for shard in shards)}

@@ -22,13 +22,12 @@ from importlib.metadata import entry_points
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from trm_data.closest import no_such
-from trm_data.errors import BuildError, SpecError
+from trm_data.errors import BuildError, SpecError, no_such
 from trm_data.kinds.registry import built_in, kind_names, make_fields
 from trm_data.specs import DatasetSpec, check_name
 
 if TYPE_CHECKING:
-    from trm_data.request import BuildRequest
+    from trm_data.specs import BuildRequest
 
 STUDIES = "trm_data.studies"
 """Entry-point group of functions that return the datasets of each experiment, by name."""

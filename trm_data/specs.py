@@ -1,7 +1,8 @@
-"""Dataset specifications: frozen dataclasses with a canonical form.
+"""Dataset specifications: frozen dataclasses with a canonical form; and requests for a build.
 
 A `DatasetSpec` and the builder's version determine every row; its digest names that content. It contains nothing about
 how or where a dataset is built (workers, shard size, root, paths).
+A `BuildRequest` has source, sizes and name of a dataset; the digests of its sources are not known yet.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ import hashlib
 import json
 import re
 import shlex
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Protocol, Self
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 from typing_extensions import override
 
 from trm_data.errors import SpecError
+
+if TYPE_CHECKING:
+    from trm_data.sources.base import SourceRef
 
 BUILDER_VERSION = 1
 """Raised whenever a change would give other rows for the same specification."""
@@ -239,3 +243,41 @@ def _without_defaults(value: Any) -> Any:
 def canonical_json(value: object) -> bytes:
     """Return the canonical bytes of a JSON value: sorted keys, no spaces, UTF-8."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+@dataclass(frozen=True, kw_only=True)
+class BuildRequest(Choices):
+    """A dataset to build; the digests of its sources are not known yet."""
+
+    source: SourceRef
+    test_source: SourceRef | None = None
+    name: str | None = None
+
+    def dataset_name(self) -> str:
+        """Return the given name, or a name from kind, source, size, augmentation and non-default values."""
+        unusual = self.options.choice_words()
+        if self.seed:
+            unusual += ["seed", str(self.seed)]
+        return self._name(unusual)
+
+    def names(self) -> tuple[str, ...]:
+        """Return the dataset's name, and its older names, without seed and choice, or without the repository."""
+        found = [self.dataset_name(), self._name([])]
+        if self.source.repository:
+            published = replace(self, source=replace(self.source, path=""))
+            found += [published.dataset_name(), published._name([])]
+        return tuple(dict.fromkeys(found))
+
+    def _name(self, unusual: list[str]) -> str:
+        if self.name is not None:
+            return self.name
+        words = self.options.name_words(self.kind, self.source)
+        if self.size is not None:
+            words.append(str(self.size))
+        words += ["aug", str(self.aug), *unusual]
+        return "-".join([*words, "virtual"] if self.augment == "virtual" else words)
+
+    def spec(self, source: SourceSpec, test_source: SourceSpec | None) -> DatasetSpec:
+        """Return the specification, with the digests of the sources."""
+        chosen = {field.name: getattr(self, field.name) for field in fields(Choices)}
+        return DatasetSpec(**chosen, source=source, test_source=test_source)

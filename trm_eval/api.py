@@ -9,7 +9,7 @@ import polars as pl
 
 from trm_data.errors import arguments_named
 from trm_data.show.progress import terminal_progress
-from trm_data.storage.digests import checked_files
+from trm_data.storage.atomic import checked_files
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_eval.errors import ResultError
 from trm_eval.identity import EvalRequest

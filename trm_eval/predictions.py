@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from trm_data.encode.vocab import PAD
+from trm_data.encode import PAD
 from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import Dataset
-from trm_data.storage.digests import digest_of
+from trm_data.storage.atomic import digest_of
 from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError
 from trm_eval.rollout import Inferred

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.encode.vocab import PAD
+from trm_data.encode import PAD
 from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import open_dataset
 from trm_data.show.drawing import Drawing

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trm_data.encode.vocab import PAD
+from trm_data.encode import PAD
 from trm_data.errors import SourceError, SpecError
 from trm_data.kinds.base import Answer, Kind, Scores
 from trm_data.kinds.registry import load_kind

@@ -15,7 +15,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from trm_data.loader.pipeline import evaluation_batches
-from trm_data.storage.digests import digest_of
+from trm_data.storage.atomic import digest_of
 from trm_data.storage.root import Layout
 from trm_eval.infer import LoadedNetwork
 from trm_eval.predictions import labelled_cells, wrong_cells

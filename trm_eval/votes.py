@@ -19,7 +19,7 @@ from trm_data.kinds.arc.symmetry import colour_maps
 from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import Dataset
 from trm_data.loader.rows import Picks
-from trm_data.storage.digests import checked_files, digest_of
+from trm_data.storage.atomic import checked_files, digest_of
 from trm_data.storage.root import Layout
 from trm_data.symmetry.dihedral import DIHEDRAL_COUNT
 from trm_eval.arc import Grid, Ranking, VoteCounter, cells_of, undo

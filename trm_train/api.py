@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import override
 
 from trm_data.building.fields import build_dataset
-from trm_data.closest import no_such
-from trm_data.errors import arguments_named
+from trm_data.errors import arguments_named, no_such
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_data.storage.store import Folder
 from trm_train.config.run import ALTERNATIVES, RunConfig, check_config, config_from_json, config_to_json

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint
 from typing import Any, TypeVar
 
-from trm_data.closest import one_of
+from trm_data.errors import one_of
 from trm_data.extensions import add_extension, code_digest, extensions_of
 from trm_train.errors import ConfigError, ForeignRunError
 

@@ -22,8 +22,7 @@ from typing import Any, Protocol
 
 import jax
 
-from trm_data.command import Exit
-from trm_data.command.signals import end_now
+from trm_data.command import Exit, end_now
 from trm_data.errors import LabError
 from trm_data.storage.gcs import patience_beyond_usual_s
 from trm_train.errors import HostError

@@ -8,11 +8,10 @@ import trm_data.storage.gcs
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
 from trm_data.building.flow import build_dataset
-from trm_data.describe.facts import list_datasets
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import BucketError, DatasetNotFoundError
 from trm_data.loader.dataset import open_dataset
-from trm_data.manifest import read_manifest
+from trm_data.manifest import list_datasets, read_manifest
 from trm_data.storage.root import Layout
 from trm_data.verify.flow import verify_dataset
 

@@ -23,18 +23,17 @@ import pytest
 from tests.harness.figures import record
 from tests.trm_eval.conftest import Evaluated, trained
 from trm_data.card import card_problem
-from trm_data.encode.block import BlockDecoder
+from trm_data.encode import BlockDecoder
 from trm_data.errors import DataError
 from trm_data.export import export_dataset
 from trm_data.kinds.arc.source import read_tasks
 from trm_data.kinds.maze.source import read_mazes
 from trm_data.kinds.sudoku.source import read_puzzles
-from trm_data.kinds.table.kind import read_table
+from trm_data.kinds.table.source import read_table
 from trm_data.manifest import find_manifest, read_manifest
 from trm_data.named import names_of
-from trm_data.shards.naming import sidecar_path
 from trm_data.shards.reader import read_rows
-from trm_data.shards.writer import sidecar_from_bytes
+from trm_data.shards.writer import sidecar_from_bytes, sidecar_path
 from trm_data.sources.base import LocalSource, parse_source
 from trm_data.sources.published import read_imported
 from trm_data.specs import SourceSpec, check_name
@@ -43,7 +42,7 @@ from trm_data.storage.root import resolve_root, store_of
 from trm_data.storage.store import check_inside
 from trm_eval.errors import EvalError
 from trm_train.errors import TrainError
-from trm_train.metrics.table import of_today
+from trm_train.metrics import of_today
 from trm_train.runs.record import find_record
 from trm_train.runs.status import read_status
 

@@ -19,8 +19,8 @@ from trm_data.kinds.sudoku import kind
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import read_manifest
-from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
+from trm_data.specs import BuildRequest
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 

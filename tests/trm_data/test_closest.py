@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from trm_data.closest import closest, no_such
+from trm_data.errors import closest, no_such
 
 RUNS = ["quickstart-2626ad84-s0", "quickstart_064-365f076b-s2", "exp01a-0123abcd-s0"]
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trm_data.croissant import FILE
+from trm_data.card import FILE
 from trm_data.export import export_dataset
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import Layout
-from trm_data.verify.exported import verify_exported
+from trm_data.verify.flow import verify_exported
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from trm_data.encode.block import BlockDecoder, block_schema, encode_block, to_batch
+from trm_data.encode import BlockDecoder, block_schema, encode_block, to_batch
 from trm_data.errors import DataError
 from trm_data.kinds.arc.source import read_tasks
 from trm_data.kinds.maze.source import read_mazes
 from trm_data.kinds.sudoku.source import read_puzzles
-from trm_data.kinds.table.kind import read_table
+from trm_data.kinds.table.source import read_table
 from trm_data.manifest import manifest_from_json
 from trm_data.records import Rows
 from trm_data.sources.base import LocalSource

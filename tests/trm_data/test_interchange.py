@@ -24,12 +24,11 @@ from trm_data.kinds.registry import load_kind, make_fields
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import Manifest, read_manifest
 from trm_data.records import SourceFile
-from trm_data.request import BuildRequest
 from trm_data.sources.base import SourceRef
+from trm_data.specs import BuildRequest
 from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import Layout, resolve_root
-from trm_data.verify.exported import verify_exported
-from trm_data.verify.flow import verify_dataset
+from trm_data.verify.flow import verify_dataset, verify_exported
 
 FIXTURES = Path(__file__).resolve().parents[3] / "shared" / "fixtures" / "published_layout"
 

@@ -13,12 +13,11 @@ from tests.support.roots import remove_dataset
 from trm_data import named
 from trm_data.building.estimate import estimate_build
 from trm_data.building.flow import build_dataset
-from trm_data.describe.facts import describe_dataset
 from trm_data.errors import BuildError, DatasetNotFoundError, SpecError
 from trm_data.kinds.maze.options import MazeOptions
 from trm_data.kinds.registry import make_fields
 from trm_data.kinds.sudoku.options import SudokuOptions
-from trm_data.manifest import read_manifest
+from trm_data.manifest import describe_dataset, read_manifest
 from trm_data.named import (
     datasets_of_study,
     experiments_of,
@@ -27,9 +26,8 @@ from trm_data.named import (
     names_of,
     studies,
 )
-from trm_data.request import BuildRequest
 from trm_data.sources.base import SourceRef
-from trm_data.specs import check_name
+from trm_data.specs import BuildRequest, check_name
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 

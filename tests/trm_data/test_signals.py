@@ -20,15 +20,14 @@ import trm_data.cli
 import trm_eval.cli
 import trm_eval.tables.query
 from tests.conftest import run_here
-from trm_data.command import errors_end
-from trm_data.command.signals import ending_at_once, handled
+from trm_data.command import ending_at_once, errors_end, handled
 from trm_data.errors import QueryError
 
 WORKS = """
 import threading
 from contextlib import nullcontext
 from trm_data.command import errors_end
-from trm_data.command.signals import ending_at_once, keep_ctrl_c
+from trm_data.command import ending_at_once, keep_ctrl_c
 with errors_end("trm-data"):
     keep_ctrl_c()
     with {context}():
@@ -84,7 +83,7 @@ def test_handlers_are_those_of_before_and_other_threads_have_none() -> None:
 
 def test_a_terminal_has_its_cursor_back() -> None:
     """A progress bar hides it, and a process that exits at once cannot show it again."""
-    script = "from rich.progress import track; from trm_data.command.signals import end_now\n"
+    script = "from rich.progress import track; from trm_data.command import end_now\n"
     script += (
         "from rich.console import Console\nfor _ in track(range(2), console=Console(stderr=True)): end_now(5)"
     )

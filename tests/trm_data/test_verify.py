@@ -13,7 +13,7 @@ from array_record.python.array_record_module import ArrayRecordWriter
 
 from tests.conftest import small_request
 from trm_data.building.flow import build_dataset
-from trm_data.encode.block import block_schema, encode_block, to_batch
+from trm_data.encode import block_schema, encode_block, to_batch
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import CorruptDatasetError
 from trm_data.loader.dataset import open_dataset

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.trm_eval.conftest import Evaluated
-from trm_data.storage import digests as files_by_digest
+from trm_data.storage import atomic as files_by_digest
 from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.evaluation.flow import evaluate_run

@@ -31,7 +31,7 @@ from trm_data.export import export_dataset
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import MANIFEST, _digest, read_manifest
 from trm_data.records import Rows, SourceFile
-from trm_data.shards.naming import sidecar_path
+from trm_data.shards.writer import sidecar_path
 from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import Layout
 from trm_data.verify.checker import row_prints

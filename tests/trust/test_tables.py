@@ -18,8 +18,8 @@ import trm_eval
 from tests.conftest import run_here
 from tests.trm_eval.conftest import Evaluated
 from trm_data.errors import CorruptFileError, DataError, QueryError
-from trm_data.storage import digests
-from trm_data.storage.digests import digest_of, one_of_each, stem_of
+from trm_data.storage import atomic
+from trm_data.storage.atomic import digest_of, one_of_each, stem_of
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main
 from trm_eval.errors import ResultError
@@ -161,11 +161,11 @@ def test_what_was_whole_is_checked_again_when_it_changed_or_is_asked_for(
 ) -> None:
     read: list[Path] = []
 
-    def counting(path: Path, sha256: Callable[[Path], str] = digests.file_sha256) -> str:
+    def counting(path: Path, sha256: Callable[[Path], str] = atomic.file_sha256) -> str:
         read.append(path)
         return sha256(path)
 
-    monkeypatch.setattr(digests, "file_sha256", counting)
+    monkeypatch.setattr(atomic, "file_sha256", counting)
     query = "SELECT count(*) FROM evals"
     (path,) = Path(layout.place).glob("results/evals/**/*.parquet")
     query_results(layout, query)  # the copy has another inode than the checked file

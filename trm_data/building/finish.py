@@ -10,15 +10,13 @@ from importlib.metadata import version
 from trm_data.building.shard_job import ShardJob, WrittenShard
 from trm_data.card import CARD, card_bytes
 from trm_data.catalog.schema import TABLES
-from trm_data.catalog.tables import catalog_tables
-from trm_data.catalog.write import write_attachments, write_catalog_files
+from trm_data.catalog.write import catalog_tables, write_attachments, write_catalog_files
 from trm_data.errors import BuildError, not_written
 from trm_data.kinds.base import Kind
 from trm_data.manifest import Manifest, ShardEntry, SplitEntry, write_manifest
 from trm_data.records import Selection
-from trm_data.shards.digest import content_digest, split_digest
-from trm_data.shards.naming import sidecar_name
-from trm_data.shards.writer import ShardInfo
+from trm_data.shards.reader import content_digest, split_digest
+from trm_data.shards.writer import ShardInfo, sidecar_name
 from trm_data.show.progress import Progress
 from trm_data.specs import BUILDER_VERSION, DatasetSpec, canonical_json
 from trm_data.storage.root import DatasetFolder

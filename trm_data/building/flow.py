@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trm_data.building.existing import already_built, find_folder
+from trm_data.building.estimate import already_built, find_folder
 from trm_data.building.finish import finish_build
 from trm_data.building.shard_job import ShardJob, WrittenShard, write_job
 from trm_data.catalog.write import refresh_catalog
@@ -24,10 +24,9 @@ from trm_data.kinds.base import Kind
 from trm_data.kinds.registry import code_of, is_compiled, load_kind, warm_module
 from trm_data.manifest import Manifest
 from trm_data.records import Selection
-from trm_data.request import BuildRequest
-from trm_data.shards.naming import shard_name
+from trm_data.shards.writer import shard_name
 from trm_data.show.progress import NoProgress, Progress
-from trm_data.specs import DatasetSpec, check_name
+from trm_data.specs import BuildRequest, DatasetSpec, check_name
 from trm_data.storage.lease import leased, writing
 from trm_data.storage.root import DatasetFolder, Layout, UnpublishedLease
 from trm_data.storage.store import Lease

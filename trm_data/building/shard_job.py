@@ -12,9 +12,15 @@ import numpy as np
 
 from trm_data.kinds.registry import load_kind
 from trm_data.records import Groups, Rows, group_ranges, part_examples
-from trm_data.shards.digest import group_digests
-from trm_data.shards.naming import sidecar_name
-from trm_data.shards.writer import ShardInfo, sidecar_from_bytes, sidecar_to_bytes, whole_shard, write_shard
+from trm_data.shards.reader import group_digests
+from trm_data.shards.writer import (
+    ShardInfo,
+    sidecar_from_bytes,
+    sidecar_name,
+    sidecar_to_bytes,
+    whole_shard,
+    write_shard,
+)
 from trm_data.specs import BLOCK_EXAMPLES, DatasetSpec, Split
 from trm_data.storage.root import DatasetFolder
 from trm_data.storage.store import Lease

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.encode.arrow import numbers_of, texts_column
+from trm_data.encode import numbers_of, texts_column
 from trm_data.errors import CorruptDatasetError
 from trm_data.manifest import FileEntry, Manifest
 from trm_data.records import Augmentations, Groups, SourceFile

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
-from trm_data.closest import no_such
-from trm_data.errors import QueryError
+from trm_data.errors import QueryError, no_such
 
 TABLES = (
     "datasets",

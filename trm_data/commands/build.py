@@ -11,10 +11,9 @@ import tyro
 from tyro.conf import Positional, arg, subcommand
 
 from trm_data.building.fields import build_fields, build_named, named_fields
-from trm_data.closest import closest
 from trm_data.command import Json, Root, emit
 from trm_data.commands.common import facts_of, print_built, print_estimate
-from trm_data.errors import SpecError, UsageError
+from trm_data.errors import SpecError, UsageError, closest
 from trm_data.kinds.fields import NO_DEFAULT_SHOWN, BuildFields, BuildOwn
 from trm_data.kinds.registry import KindParts, built_in, own_kind
 from trm_data.storage.root import resolve_root

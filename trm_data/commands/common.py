@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from trm_data.closest import no_such
-from trm_data.errors import DatasetNotFoundError, SpecError
+from trm_data.errors import DatasetNotFoundError, SpecError, no_such
 from trm_data.named import first_name, named_datasets
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from trm_data.show.render import print_drawings, print_table
 from trm_data.storage.root import resolve_root
 
 if TYPE_CHECKING:
-    from trm_data.describe.examples import Example
+    from trm_data.describe import Example
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,14 +35,14 @@ class Describe:
 
     def run(self) -> int:
         """Print the description."""
-        from trm_data.describe.examples import read_example
-        from trm_data.describe.facts import describe_dataset
+        from trm_data.describe import read_example
+        from trm_data.manifest import describe_dataset
 
         layout = resolve_root(self.root)
         if self.html is not None:
             from pathlib import Path
 
-            from trm_data.describe.page import dataset_page
+            from trm_data.describe import dataset_page
 
             Path(self.html).write_text(dataset_page(layout, self.name), "utf-8")
             emit({"wrote": self.html}, f"wrote {self.html}", as_json=self.json)

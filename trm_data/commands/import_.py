@@ -6,15 +6,12 @@ from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from tyro.conf import Positional, arg
 
 from trm_data.command import Json, Root, emit
 from trm_data.storage.root import resolve_root
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +47,7 @@ class Import:
         from trm_data.engine.local import LocalEngine
         from trm_data.kinds.registry import import_request
         from trm_data.show.progress import terminal_progress
-        from trm_data.verify.exported import check_exported_rows
+        from trm_data.verify.flow import check_exported_rows
 
         check_exported_rows(Path(self.folder).expanduser())
         request = import_request(self.folder, self.name, self.kind)

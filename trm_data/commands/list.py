@@ -12,7 +12,7 @@ from trm_data.show.render import print_table
 from trm_data.storage.root import resolve_root
 
 if TYPE_CHECKING:
-    from trm_data.describe.facts import Summary
+    from trm_data.manifest import Summary
     from trm_data.storage.root import Layout
 
 
@@ -32,7 +32,7 @@ class List:
 
     def run(self) -> int:
         """Print a table of the datasets."""
-        from trm_data.describe.facts import list_datasets
+        from trm_data.manifest import list_datasets
 
         layout = resolve_root(self.root)
         summaries = list_datasets(layout)

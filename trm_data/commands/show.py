@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from tyro.conf import arg
 
@@ -12,9 +12,6 @@ from trm_data.commands.common import Name, SplitName
 from trm_data.commands.describe import print_example
 from trm_data.errors import SpecError
 from trm_data.storage.root import Layout, resolve_root
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +44,7 @@ class Show:
 
     def run(self) -> int:
         """Draw the examples."""
-        from trm_data.describe.examples import read_example
+        from trm_data.describe import read_example
 
         layout = resolve_root(self.root)
         examples = [read_example(layout, self.name, self.split, row) for row in self._rows(layout)]
@@ -71,7 +68,7 @@ class Show:
 
     def _rows(self, layout: Layout) -> list[int]:
         """Return the rows to draw."""
-        from trm_data.describe.examples import rated_rows, task_rows
+        from trm_data.describe import rated_rows, task_rows
 
         chosen = [word for word in ("index", "rating", "task") if getattr(self, word) is not None]
         if len(chosen) > 1:

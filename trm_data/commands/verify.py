@@ -40,8 +40,7 @@ class Verify:
         """Verify and print the verdicts."""
         from trm_data.manifest import read_manifest
         from trm_data.show.progress import terminal_progress
-        from trm_data.verify.exported import is_exported, verify_exported
-        from trm_data.verify.flow import verify_dataset
+        from trm_data.verify.flow import is_exported, verify_dataset, verify_exported
 
         layout = resolve_root(self.root)
         folders = [name for name in self.names if "/" in name or is_exported(Path(name))]

@@ -17,8 +17,8 @@ from trm_data.errors import SpecError
 from trm_data.specs import Options, OwnOptions
 
 if TYPE_CHECKING:
-    from trm_data.request import BuildRequest
     from trm_data.sources.base import SourceRef
+    from trm_data.specs import BuildRequest
 
 LOG = logging.getLogger(__name__)
 DEFAULT_SIZE = 1000
@@ -59,7 +59,7 @@ class BuildFields:
 
     def ask(self, **others: Any) -> BuildRequest:
         """Return the request for these fields, with `others` replacing some values."""
-        from trm_data.request import BuildRequest
+        from trm_data.specs import BuildRequest
 
         names = {field.name for field in fields(self)}.intersection(
             field.name for field in fields(BuildRequest)

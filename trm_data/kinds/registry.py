@@ -16,8 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import trm_data.kinds
-from trm_data.closest import no_such
-from trm_data.errors import SpecError
+from trm_data.errors import SpecError, no_such
 from trm_data.extensions import add_extension, code_digest, extensions_of
 from trm_data.kernel import kernel_folder
 from trm_data.specs import DatasetSpec, Options, OwnOptions, SourceSpec
@@ -25,8 +24,8 @@ from trm_data.specs import DatasetSpec, Options, OwnOptions, SourceSpec
 if TYPE_CHECKING:
     from trm_data.kinds.base import Kind
     from trm_data.kinds.fields import BuildFields
-    from trm_data.request import BuildRequest
     from trm_data.sources.published import ImportedRows
+    from trm_data.specs import BuildRequest
 
 
 ENTRY_POINTS = "trm_data.kinds"

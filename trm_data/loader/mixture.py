@@ -33,10 +33,15 @@ from trm_data.loader.component import (
     place,
     vocabulary_of,
 )
-from trm_data.loader.dataset import RESIDENT_BUDGET_BYTES, Dataset, open_dataset
+from trm_data.loader.dataset import (
+    RESIDENT_BUDGET_BYTES,
+    Dataset,
+    groups_tested_elsewhere,
+    open_dataset,
+    shared_puzzles_error,
+)
 from trm_data.loader.plan import BatchPlan
 from trm_data.loader.rows import Batch, GroupTable
-from trm_data.loader.shared import groups_tested_elsewhere, shared_puzzles_error
 from trm_data.seeds.draws import Purpose
 from trm_data.seeds.kernels import shuffled
 from trm_data.storage.root import Root, resolve_root

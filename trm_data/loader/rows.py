@@ -21,8 +21,7 @@ from trm_data.kernel import kernel
 from trm_data.kinds.registry import code_of, load_kind
 from trm_data.manifest import Manifest, SplitEntry
 from trm_data.records import Augmentations, Rows
-from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests, split_digest
-from trm_data.shards.reader import read_rows
+from trm_data.shards.reader import GROUP_DIGEST_BYTES, group_digests, read_rows, split_digest
 from trm_data.specs import Split
 from trm_data.storage.atomic import file_sha256, parse_json, write_json
 from trm_data.storage.root import DatasetFolder

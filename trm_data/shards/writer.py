@@ -2,6 +2,8 @@
 
 Input: a stream of `Rows`, each with whole groups. Output: the shard, and its sidecar as `ShardInfo`.
 Neighbours: `trm_data.building.shard_job` calls `write_shard`, `reader` reads what was written.
+
+Names of shard files are `<split>-00003-of-00016.array_record`, each with a sidecar `<shard>.json`.
 """
 
 from __future__ import annotations
@@ -13,12 +15,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from trm_data.encode.block import BlockEncoder
+from trm_data.encode import BlockEncoder
 from trm_data.errors import BuildError, not_written
 from trm_data.records import Rows
-from trm_data.shards.digest import GROUP_DIGEST_BYTES, group_digests
-from trm_data.shards.naming import sidecar_path
-from trm_data.shards.reader import check_threads
+from trm_data.shards.reader import GROUP_DIGEST_BYTES, check_threads, group_digests
 from trm_data.specs import BLOCK_EXAMPLES, canonical_json
 from trm_data.storage.atomic import (
     file_sha256,
@@ -28,6 +28,24 @@ from trm_data.storage.atomic import (
     temporary_path,
     write_bytes,
 )
+
+SUFFIX = ".array_record"
+
+
+def shard_name(split: str, shard: int, num_shards: int) -> str:
+    """Return the file name of one shard."""
+    return f"{split}-{shard:05d}-of-{num_shards:05d}{SUFFIX}"
+
+
+def sidecar_name(shard: str) -> str:
+    """Return the file name of a shard's sidecar, the small JSON file that marks the shard as complete."""
+    return f"{shard}.json"
+
+
+def sidecar_path(shard: Path) -> Path:
+    """Return the path of a shard's sidecar."""
+    return shard.with_name(sidecar_name(shard.name))
+
 
 WRITER_OPTIONS = "group_size:1,zstd:1"
 """One record per chunk, compressed once by ArrayRecord (docs/decisions/0003)."""

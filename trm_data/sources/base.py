@@ -3,6 +3,9 @@
 `FORMS` lists how to write a source: `generated`, `csv:PATH`, `hf`, `kaggle:DIR` and so on, where PATH is local or any
 fsspec URL (`gs://...`, `https://...`). Remote files are first copied to a temporary local file, then read like local
 files.
+
+Files on the Hugging Face hub (Sudoku-Extreme and Maze-Hard) need the extra `hf`. The revision is resolved to a commit
+before any download, so the same data can be read again.
 """
 
 from __future__ import annotations
@@ -16,14 +19,13 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Literal, cast
 
-from trm_data.closest import closest
-from trm_data.errors import SourceError, SpecError, without_credentials
+from trm_data.errors import SourceError, SpecError, closest, needs_extra, without_credentials
 from trm_data.sources.columns import EXCEL_SEPARATORS, find_separator
 from trm_data.sources.unpack import ALWAYS_READ, BROKEN, bounded, decompressor, find_magic
 from trm_data.sources.unpack import ENDINGS as PACKED
@@ -262,8 +264,6 @@ def fetch_source(
         yield LocalSource(SourceSpec(kind="generated"))
         return
     if ref.kind == "hf":
-        from trm_data.sources.hub import fetch_hub_file
-
         file = fetch_hub_file(ref.path, split)
         yield LocalSource(
             SourceSpec(kind="csv", name=file.name, sha256=file_sha256(file.path)),
@@ -346,3 +346,75 @@ def open_bytes(path: Path, shown: str) -> Generator[IO[bytes], None, None]:
                 yield bounded(stream, path.stat().st_size, shown)
         except BROKEN as error:
             raise SourceError(f"{shown}: broken {kind} file ({error})") from error
+
+
+MAZE_HARD = "sapientinc/maze-30x30-hard-1k"
+
+
+@dataclass(frozen=True)
+class HubFile:
+    """One file of a dataset repository, at a commit."""
+
+    name: str
+    """`repository/file@commit`."""
+    path: Path
+    licence: str
+
+
+def check_room(repository: str, info: Any, names: Iterable[str], repo_type: str) -> None:
+    """Raise SourceError if the disk of the hub's cache has no space for a download.
+
+    Args:
+        repository: `OWNER/NAME`.
+        info: The hub's repository info, with file metadata.
+        names: Files to download; cached files need no space.
+        repo_type: `dataset` or `model`.
+    """
+    from huggingface_hub import constants, try_to_load_from_cache
+
+    sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
+    size = sum(
+        sizes.get(name, 0)
+        for name in names
+        if not isinstance(
+            try_to_load_from_cache(repository, name, revision=info.sha, repo_type=repo_type), str
+        )
+    )
+    folder = Path(constants.HF_HUB_CACHE)
+    free = shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
+    if size > free:
+        raise SourceError(
+            f"hf:{repository}: the files have {size:,} bytes, but {folder} has room for {free:,}. Free some, or set "
+            "HF_HOME to a folder on a larger disk."
+        )
+
+
+def fetch_hub_file(reference: str, split: str) -> HubFile:
+    """Return `<split>.csv` of a dataset repository, from the local cache or the hub.
+
+    Args:
+        reference: `REPOSITORY@REVISION`, `REPOSITORY`, or empty for Sudoku-Extreme at its current commit.
+        split: `train` or `test`.
+    """
+    try:
+        from huggingface_hub import HfApi, hf_hub_download
+        from huggingface_hub.errors import (
+            HTTPError,  # pyright: ignore[reportPrivateImportUsage]
+            LocalEntryNotFoundError,
+        )
+    except ImportError as error:
+        raise SourceError(needs_extra("--source hf", "hf")) from error
+    repository, _, revision = (reference or SUDOKU_EXTREME).partition("@")
+    try:
+        info = HfApi().dataset_info(repository, revision=revision or None, files_metadata=True)
+        check_room(repository, info, [f"{split}.csv"], "dataset")
+        commit = info.sha or revision
+        path = hf_hub_download(repository, f"{split}.csv", repo_type="dataset", revision=commit)
+    except (HTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
+        said = f"{type(error).__name__}: {without_credentials(str(error))}"
+        raise SourceError(
+            f"hf:{repository}: {said}. Without a network, download {split}.csv elsewhere and build with "
+            f"--source csv:{split}.csv"
+        ) from error
+    licence = str((info.card_data or {}).get("license", "")) if info.card_data else ""
+    return HubFile(f"{repository}/{split}.csv@{commit}", Path(path), licence)

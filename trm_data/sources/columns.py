@@ -11,8 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from trm_data.closest import closest
-from trm_data.errors import SourceError, SpecError
+from trm_data.errors import SourceError, SpecError, closest
 
 CSV_COLUMNS = ("source", "question", "answer", "rating")
 """Column names of the published files."""

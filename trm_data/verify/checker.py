@@ -19,10 +19,8 @@ from trm_data.kernel import kernel
 from trm_data.kinds.registry import load_kind
 from trm_data.manifest import FileEntry, Manifest, ShardEntry
 from trm_data.records import Rows
-from trm_data.shards.digest import content_digest, group_digests, split_digest
-from trm_data.shards.naming import sidecar_name
-from trm_data.shards.reader import RowsMemory, read_rows
-from trm_data.shards.writer import ShardInfo, sidecar_problem
+from trm_data.shards.reader import RowsMemory, content_digest, group_digests, read_rows, split_digest
+from trm_data.shards.writer import ShardInfo, sidecar_name, sidecar_problem
 from trm_data.show.progress import Progress
 from trm_data.specs import SPLITS, Split
 from trm_data.storage.root import DatasetFolder

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Root, emit
-from trm_data.command.signals import ending_at_once
+from trm_data.command import Root, emit, ending_at_once
 from trm_data.storage.root import resolve_root
 from trm_eval.errors import EvalError
 from trm_train.commands.common import DataOption, ScaleOption

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import arg
 
-from trm_data.closest import closest
 from trm_data.command import Json, Root, SkipDamaged, emit, say_what_is_left_out
+from trm_data.errors import closest
 from trm_data.storage.root import Layout, root_to_read
 from trm_eval.errors import EvalError
 from trm_train.commands.common import DataOption, Patterns, ScaleOption, counted

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, Root, emit
-from trm_data.command.signals import ending_at_once
+from trm_data.command import Exit, Root, emit, ending_at_once
 from trm_data.errors import DataError, LabError
 from trm_data.storage.root import resolve_root
 from trm_eval.errors import EvalError, NoCheckpointError

@@ -9,9 +9,8 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Json, Root, SkipDamaged, Wide, emit, say_what_is_left_out
-from trm_data.command.signals import ending_at_once
-from trm_data.commands.answer import FormOption, Out, choose_form, give_answer, give_views, read_query
+from trm_data.command import Json, Root, SkipDamaged, Wide, emit, ending_at_once, say_what_is_left_out
+from trm_data.commands.sql import FormOption, Out, choose_form, give_answer, give_views, read_query
 from trm_data.errors import QueryError
 from trm_data.storage.root import root_to_read
 

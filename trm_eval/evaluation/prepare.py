@@ -15,8 +15,7 @@ import trm_eval
 import trm_train
 from trm_data.errors import DatasetNotFoundError
 from trm_data.kinds.registry import load_kind
-from trm_data.loader.dataset import Dataset, open_dataset
-from trm_data.loader.shared import groups_in
+from trm_data.loader.dataset import Dataset, groups_in, open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.show.progress import Progress
 from trm_data.specs import canonical_json

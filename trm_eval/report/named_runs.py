@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Sequence
 
-from trm_data.closest import no_such
+from trm_data.errors import no_such
 from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError
 from trm_eval.report.group import Group, Member

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.encode.vocab import PAD
+from trm_data.encode import PAD
 from trm_data.storage.root import Layout
 from trm_eval.report.ask import Asked, ask
 from trm_eval.report.canvas import COLOURS, draw_svg

@@ -31,7 +31,7 @@ from trm_data.catalog.schema import quote_identifier, quote_literal, schema_sql
 from trm_data.catalog.write import rewritten
 from trm_data.errors import Note
 from trm_data.extensions import OWN_FILE, installed_extensions
-from trm_data.storage.digests import checked_files, one_of_each
+from trm_data.storage.atomic import checked_files, one_of_each
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.tables.live import run_rows

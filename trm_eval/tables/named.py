@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from importlib.resources import files
 
-from trm_data.closest import no_such
-from trm_data.errors import QueryError
+from trm_data.errors import QueryError, no_such
 
 
 def query_text(query: str) -> str:

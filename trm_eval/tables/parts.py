@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from trm_data.catalog.schema import quote_identifier, quote_literal
-from trm_data.storage.digests import checked_files
+from trm_data.storage.atomic import checked_files
 from trm_data.storage.root import Layout
 from trm_eval.tables.schema import NAMED_BY_EVALS, OPENED
 from trm_eval.tables.writer import part_names_of

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from trm_data.errors import not_written
-from trm_data.storage.digests import of_stem, write_digested
+from trm_data.storage.atomic import of_stem, write_digested
 from trm_data.storage.lease import locked
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder

@@ -9,8 +9,7 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from trm_data.closest import closest
-from trm_data.errors import DataError, DatasetNotFoundError
+from trm_data.errors import DataError, DatasetNotFoundError, closest
 from trm_data.manifest import read_manifest
 from trm_data.named import first_name
 from trm_data.storage.root import Layout

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from trm_data.closest import closest, one_of
+from trm_data.errors import closest, one_of
 from trm_data.extensions import take_option
 from trm_data.storage.root import Layout
 from trm_train.errors import ConfigError

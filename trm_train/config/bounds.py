@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from trm_data.closest import one_of
+from trm_data.errors import one_of
 from trm_train.config.scheduled import Linear, Scheduled
 from trm_train.errors import ConfigError
 from trm_train.extensions import load_extension

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from typing_extensions import override
 from tyro.conf import FlagConversionOff, arg
 
-from trm_data.closest import one_of
+from trm_data.errors import one_of
 from trm_train.config.bounds import Alternatives, check_not_negative, check_positive, check_shares
 from trm_train.config.scheduled import Curriculum, Scheduled
 from trm_train.errors import ConfigError

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 from typing_extensions import override
 
-from trm_data.closest import one_of
+from trm_data.errors import one_of
 from trm_train.config.bounds import (
     Alternatives,
     check_decays,

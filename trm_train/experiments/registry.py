@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import trm_train.experiments
-from trm_data.closest import no_such
+from trm_data.errors import no_such
 from trm_data.extensions import OWN_FILE
 from trm_data.named import first_name
 from trm_train.config.run import RunConfig, identity_hash

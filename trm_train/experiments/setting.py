@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
-from trm_data.closest import one_of
+from trm_data.errors import one_of
 from trm_train.errors import ConfigError
 
 Scale = Literal["full", "laptop", "tiny", "own"]

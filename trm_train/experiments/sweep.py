@@ -15,8 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from trm_data.closest import no_such
-from trm_data.errors import DataError
+from trm_data.errors import DataError, no_such
 from trm_data.manifest import read_manifest
 from trm_data.named import named_dataset
 from trm_data.storage.atomic import json_bytes, parse_json, with_digest

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from trm_data.errors import CorruptFileError
-from trm_data.storage.digests import checked_files, digest_of, one_of_each, stem_of, write_digested
+from trm_data.storage.atomic import checked_files, digest_of, one_of_each, stem_of, write_digested
 from trm_data.storage.store import Check, Folder, no_check
 from trm_train.errors import TrainError
 

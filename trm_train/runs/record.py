@@ -17,7 +17,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from trm_data.closest import no_such
+from trm_data.errors import no_such
 from trm_data.loader.component import (
     Component,
     component_of,

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal
 
 import trm_train
-from trm_data.closest import closest
+from trm_data.errors import closest
 from trm_train.cost import DEVICE_BYTES, PEAK_FLOPS
 from trm_train.errors import ConfigError
 

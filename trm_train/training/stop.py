@@ -28,8 +28,7 @@ from typing import Any
 
 import jax
 
-from trm_data.command import Exit
-from trm_data.command.signals import STOPS, handled
+from trm_data.command import STOPS, Exit, handled
 from trm_data.errors import BucketError, DataError
 from trm_train.checkpoint.manager import is_full
 from trm_train.errors import NotFiniteError, OutOfMemoryError, TrainError

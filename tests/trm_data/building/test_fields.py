@@ -11,7 +11,7 @@ import trm_data
 from trm_data.building import fields
 from trm_data.errors import BuildError, SpecError
 from trm_data.named import NamedDataset
-from trm_data.request import BuildRequest
+from trm_data.specs import BuildRequest
 
 SMALL: dict[str, Any] = {
     "size": 12,

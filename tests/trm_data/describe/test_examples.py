@@ -13,7 +13,7 @@ from tests.conftest import run_here, small_request
 from trm_data.building.flow import build_dataset
 from trm_data.catalog.query import query_catalog
 from trm_data.cli import main
-from trm_data.describe.examples import rated_rows, read_example, task_rows
+from trm_data.describe import rated_rows, read_example, task_rows
 from trm_data.errors import SpecError
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.storage.root import Layout, resolve_root

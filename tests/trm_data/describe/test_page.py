@@ -16,7 +16,7 @@ import pytest
 
 import trm_data
 from trm_data.catalog.read import SplitCatalog, read_split_catalog
-from trm_data.describe.page import _histograms, dataset_page, histogram
+from trm_data.describe import _histograms, dataset_page, histogram
 from trm_data.manifest import Manifest, read_manifest
 from trm_data.storage.root import Layout, resolve_root
 

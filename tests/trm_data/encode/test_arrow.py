@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from trm_data.encode import arrow
-from trm_data.encode.arrow import constant_column, numbers_column, numbers_of, table_of, texts_column
+from trm_data import encode
+from trm_data.encode import constant_column, numbers_column, numbers_of, table_of, texts_column
 
 NUMBERS = st.sampled_from([np.uint8, np.int8, np.int32, np.int64, np.float32, np.float64])
 FAKE = """\
@@ -56,7 +56,7 @@ def test_texts_are_pyarrows(values: list[str | None]) -> None:
 
 def test_many_texts_are_given_to_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
     values = ["a", None, "bc"]
-    monkeypatch.setattr(arrow, "FEW", 2)
+    monkeypatch.setattr(encode, "FEW", 2)
     assert texts_column(values).equals(pa.array(values, pa.string()))
 
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from trm_data.encode import block
-from trm_data.encode.block import (
+from trm_data import encode
+from trm_data.encode import (
     BlockDecoder,
     BlockEncoder,
     block_schema,
@@ -130,7 +130,7 @@ def test_records_are_read_as_arrow_reads_them(cells: int, monkeypatch: pytest.Mo
         by_arrow.append(len(read))
         return read
 
-    monkeypatch.setattr(block, "decode_block", decode)
+    monkeypatch.setattr(encode, "decode_block", decode)
     for start, stop in ((44, 300), (0, 255), (7, 8)):
         record = encode_block(to_batch(rows.slice(start, stop), schema))
         read, expected = decoder.decode(record), decode_block(record, schema)

@@ -21,7 +21,7 @@ from trm_data.building.shard_job import ShardJob, WrittenShard, write_job
 from trm_data.errors import BadRowError
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.manifest import Manifest
-from trm_data.request import BuildRequest
+from trm_data.specs import BuildRequest
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 

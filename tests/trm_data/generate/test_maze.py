@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, ks_2samp
 
-from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_START, MAZE_WALL
+from trm_data.encode import MAZE_FREE, MAZE_GOAL, MAZE_START, MAZE_WALL
 from trm_data.errors import SpecError
 from trm_data.kinds.maze.generate import _generate, choose_scale, default_min_path, generate_mazes, wall_range
 from trm_data.kinds.maze.solve import label_mazes

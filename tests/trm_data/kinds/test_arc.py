@@ -19,9 +19,8 @@ from trm_data.kinds.arc.symmetry import ArcSymmetry
 from trm_data.loader.dataset import open_dataset
 from trm_data.loader.mixture import open_mixture
 from trm_data.manifest import read_manifest
-from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
-from trm_data.specs import DatasetSpec, SourceSpec
+from trm_data.specs import BuildRequest, DatasetSpec, SourceSpec
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 

@@ -11,8 +11,8 @@ from trm_data.building.flow import build_dataset
 from trm_data.engine.local import LocalEngine
 from trm_data.kinds.candidates import BLOCK_CANDIDATES, Candidates, cache_folder, cached_block
 from trm_data.kinds.maze.options import MazeOptions
-from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
+from trm_data.specs import BuildRequest
 from trm_data.storage.root import resolve_root
 
 

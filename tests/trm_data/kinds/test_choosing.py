@@ -17,8 +17,8 @@ from trm_data.errors import SpecError
 from trm_data.kinds import base
 from trm_data.kinds.candidates import Candidates
 from trm_data.kinds.choosing import interleaved
-from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
+from trm_data.specs import BuildRequest
 from trm_data.storage.root import resolve_root
 
 CELLS = 4

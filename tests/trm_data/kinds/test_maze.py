@@ -14,8 +14,8 @@ from trm_data.kinds.maze.options import MazeOptions
 from trm_data.kinds.maze.solve import label_mazes
 from trm_data.kinds.maze.source import decode_maze
 from trm_data.loader.dataset import open_dataset
-from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
+from trm_data.specs import BuildRequest
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 

@@ -20,9 +20,8 @@ from trm_data.kinds.maze.solve import count_shortest_paths, label_mazes
 from trm_data.kinds.registry import import_request, make_fields
 from trm_data.loader.dataset import open_dataset
 from trm_data.named import named_datasets
-from trm_data.request import BuildRequest
 from trm_data.sources.base import SourceRef, parse_source
-from trm_data.specs import SourceSpec
+from trm_data.specs import BuildRequest, SourceSpec
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.verify.flow import verify_dataset
 

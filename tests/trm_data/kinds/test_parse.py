@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_START, MAZE_WALL
+from trm_data.encode import MAZE_FREE, MAZE_GOAL, MAZE_START, MAZE_WALL
 from trm_data.errors import DataError
 from trm_data.kinds.arc.encode import decode_row
 from trm_data.kinds.arc.options import ArcOptions

@@ -163,14 +163,13 @@ def test_options_that_cannot_be(layout: Layout, request_small, options, message:
 
 
 def test_a_rating_that_the_solver_does_not_give_is_found() -> None:
-    from trm_data.encode.vocab import SUDOKU_BLANK
+    from trm_data.encode import SUDOKU_BLANK
     from trm_data.kinds.base import BasePuzzles
     from trm_data.kinds.sudoku.generate import generate
     from trm_data.kinds.sudoku.kind import SudokuKind
     from trm_data.kinds.sudoku.solve import rate
-    from trm_data.request import BuildRequest
     from trm_data.sources.base import parse_source
-    from trm_data.specs import SourceSpec
+    from trm_data.specs import BuildRequest, SourceSpec
 
     puzzles, solutions = generate(5, 0, 0, 4, 2, 3)
     options = SudokuOptions(box_rows=2, box_columns=3)

@@ -8,12 +8,12 @@ import pytest
 
 import trm_data
 from trm_data.building.flow import build_dataset
-from trm_data.describe.examples import read_example
+from trm_data.describe import read_example
 from trm_data.kinds.arc.options import ArcOptions
 from trm_data.kinds.maze.options import MazeOptions
 from trm_data.kinds.sudoku.options import SudokuOptions
-from trm_data.request import BuildRequest
 from trm_data.sources.base import parse_source
+from trm_data.specs import BuildRequest
 from trm_data.storage.root import resolve_root
 from trm_data.verify.flow import verify_dataset
 

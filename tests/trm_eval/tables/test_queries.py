@@ -26,10 +26,10 @@ from tests.support.roots import root_with
 from tests.trm_data.kinds.test_maze import request as maze_request
 from tests.trm_train.test_loop import TINY
 from trm_data.building.flow import build_dataset
-from trm_data.encode.vocab import MAZE_WALL
+from trm_data.encode import MAZE_WALL
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
-from trm_data.storage.digests import digest_of
+from trm_data.storage.atomic import digest_of
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main
 from trm_eval.statistics import Paired, across_seeds, wilson, with_tests

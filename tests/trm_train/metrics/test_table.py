@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from trm_data.errors import BucketError, CorruptFileError
-from trm_data.storage.digests import stem_of
+from trm_data.storage.atomic import stem_of
 from trm_data.storage.local import LocalStore
 from trm_data.storage.store import Folder
 from trm_train.errors import TrainError

@@ -9,8 +9,8 @@ import numpy as np
 from trm_data.building.flow import build_dataset
 from trm_data.kinds.maze.options import MazeOptions
 from trm_data.loader.dataset import open_dataset
-from trm_data.request import BuildRequest
 from trm_data.sources.base import SourceRef
+from trm_data.specs import BuildRequest
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import validation_of
 from trm_train.training.recorder import means

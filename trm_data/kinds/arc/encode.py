@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.encode.vocab import PAD
+from trm_data.encode import PAD
 
 ARC_EOS = 1
 """Marks the end of a grid's rows and columns."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from trm_data.encode.vocab import PAD
+from trm_data.encode import PAD
 from trm_data.engine.base import Engine
 from trm_data.errors import SourceError, SpecError
 from trm_data.kinds.arc.choose import (

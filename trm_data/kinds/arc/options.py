@@ -14,8 +14,8 @@ from trm_data.kinds.registry import KindParts
 from trm_data.specs import DatasetSpec, Options, Origin
 
 if TYPE_CHECKING:
-    from trm_data.request import BuildRequest
     from trm_data.sources.base import SourceRef
+    from trm_data.specs import BuildRequest
 
 
 PUBLISHED_SUBSETS: dict[int, tuple[str, ...]] = {

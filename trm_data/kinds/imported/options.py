@@ -16,8 +16,8 @@ from trm_data.kinds.registry import KindParts
 from trm_data.specs import DatasetSpec, Options, canonical_json
 
 if TYPE_CHECKING:
-    from trm_data.request import BuildRequest
     from trm_data.sources.published import ImportedRows
+    from trm_data.specs import BuildRequest
 
 LOG = logging.getLogger(__name__)
 NAME = "finished"
@@ -55,8 +55,8 @@ def import_request(folder: str, name: str | None, kind: str | None) -> BuildRequ
         SourceError: The layout is unknown, or its files do not match each other.
         SpecError: There is no such kind, or it has no rows of this shape.
     """
-    from trm_data.request import BuildRequest
     from trm_data.sources.base import SourceRef
+    from trm_data.specs import BuildRequest
 
     path = Path(folder).expanduser()
     return BuildRequest(

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_START, MAZE_WALL
+from trm_data.encode import MAZE_FREE, MAZE_GOAL, MAZE_START, MAZE_WALL
 from trm_data.kernel import inner_kernel, kernel
 from trm_data.kinds.maze.boards import (
     count_in,

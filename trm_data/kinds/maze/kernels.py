@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_PATH, MAZE_START, MAZE_WALL
+from trm_data.encode import MAZE_FREE, MAZE_GOAL, MAZE_PATH, MAZE_START, MAZE_WALL
 from trm_data.kernel import inner_kernel, kernel
 from trm_data.seeds.draws import Purpose
 from trm_data.seeds.kernels import STREAM_WORDS, next_bounded, open_stream

@@ -17,8 +17,8 @@ from trm_data.kinds.registry import KindParts
 from trm_data.specs import DatasetSpec, Options
 
 if TYPE_CHECKING:
-    from trm_data.request import BuildRequest
     from trm_data.sources.published import ImportedRows
+    from trm_data.specs import BuildRequest
 
 Labels = Literal["rule", "moved", "given"]
 WALLS = "0.3-0.5"
@@ -160,7 +160,7 @@ class BuildMaze(PuzzleFields):
 
     @override
     def request(self) -> BuildRequest:
-        from trm_data.sources.hub import MAZE_HARD
+        from trm_data.sources.base import MAZE_HARD
 
         allowed = ("generated", "csv", "txt", "table", "hf")
         rows, columns = parse_shape("--grid", self.grid, "rows x columns, like 30x30")

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.encode.vocab import MAZE_FREE, MAZE_PATH, MAZE_WALL
+from trm_data.encode import MAZE_FREE, MAZE_PATH, MAZE_WALL
 from trm_data.kinds.maze.source import CELLS, check_inputs, check_tokens
 
 

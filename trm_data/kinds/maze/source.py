@@ -1,7 +1,7 @@
 """Mazes as text, and mazes read from files of every format that `sources.forms` supports.
 
 A maze has one character for each cell, row by row: `#` wall, space free, `S` start, `G` goal, `o` path. Spaces are free
-cells, so nothing is stripped. `decode_maze` and `encode_maze` are inverses; the tokens are those of `encode.vocab`.
+cells, so nothing is stripped. `decode_maze` and `encode_maze` are inverses; the tokens are those of `encode`.
 
 `read_mazes` returns `StatedRows` with the valid rows of an open `LocalSource`, and a `Reject` for each invalid row.
 `kinds.maze.solve` checks whether there is a path and whether the answer marks a shortest one.
@@ -15,7 +15,7 @@ from functools import cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.encode.vocab import MAZE_GOAL, MAZE_PATH, MAZE_START, MAZE_VOCABULARY_SIZE, MAZE_WALL
+from trm_data.encode import MAZE_GOAL, MAZE_PATH, MAZE_START, MAZE_VOCABULARY_SIZE, MAZE_WALL
 from trm_data.errors import SourceError
 from trm_data.records import Reject
 from trm_data.show.progress import Progress

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trm_data.encode.vocab import MAZE_FREE, MAZE_GOAL, MAZE_START
+from trm_data.encode import MAZE_FREE, MAZE_GOAL, MAZE_START
 from trm_data.kernel import without_unused
 from trm_data.kinds.maze.generate import generate_mazes
 from trm_data.kinds.maze.kind import layout_hashes

@@ -14,7 +14,7 @@ from trm_data.kinds.registry import KindParts
 from trm_data.specs import SUDOKU_EXTREME, DatasetSpec, Options, Origin
 
 if TYPE_CHECKING:
-    from trm_data.request import BuildRequest
+    from trm_data.specs import BuildRequest
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,8 @@ from trm_data.kinds.registry import KindParts
 from trm_data.specs import DatasetSpec, Options
 
 if TYPE_CHECKING:
-    from trm_data.kinds.table.kind import TableRows
-    from trm_data.request import BuildRequest
+    from trm_data.kinds.table.source import TableRows
+    from trm_data.specs import BuildRequest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class BuildTable(BuildFields):
 
     @override
     def request(self) -> BuildRequest:
-        from trm_data.kinds.table.kind import read_table
+        from trm_data.kinds.table.source import read_table
         from trm_data.sources.base import SourceRef, open_sources
 
         named = self.columns or ""

@@ -1,25 +1,128 @@
-"""A block of examples as one self-describing Arrow IPC stream: the content of one ArrayRecord record.
+"""Tokens of the kinds, NumPy arrays as Arrow columns, and a block of examples as the content of one ArrayRecord record.
 
-`encode_block` and `decode_block` are inverses. The stream is a schema and one record batch, so any Arrow library can
-read a record without this package. The record file compresses it (docs/decisions/0003).
+A block is one self-describing Arrow IPC stream: a schema and one record batch, so any Arrow library can read a record
+without this package. `encode_block` and `decode_block` are inverses. The record file compresses the stream
+(docs/decisions/0003).
+
+`pyarrow.array` and `to_numpy` import pandas if it is installed, only to check the type of a value: a third of a
+second in every process that writes or reads a shard. `numbers_column` and its neighbours avoid that for numbers, and
+for up to `FEW` texts. They convert over the same memory.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.encode.arrow import numbers_column, numbers_of
 from trm_data.errors import CorruptDatasetError
 from trm_data.records import Rows
 from trm_data.specs import BLOCK_EXAMPLES
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+PAD = 0
+"""Padding at positions without a cell; ignored as a label."""
+
+SUDOKU_BLANK = 1
+"""A blank cell. A digit d is the token d + 1, so a cell value v is the token v + 1."""
+
+
+def sudoku_vocabulary_size(side: int) -> int:
+    """Return the number of tokens, with PAD, blank and the digits: 11 for 9x9."""
+    return side + 2
+
+
+MAZE_WALL = 1
+"""A cell that cannot be entered: `#`."""
+MAZE_FREE = 2
+"""A cell that can be entered: a space."""
+MAZE_START = 3
+"""Start of the path: `S`."""
+MAZE_GOAL = 4
+"""End of the path: `G`."""
+MAZE_PATH = 5
+"""A free cell on the path: `o`; only in labels."""
+MAZE_VOCABULARY_SIZE = 6
+"""PAD and the five tokens of a maze."""
+
+
+FEW = 10_000
+"""Maximum number of texts converted here; for more, pyarrow is faster, even with its import of pandas."""
+
+
+def numbers_column(values: NDArray[Any]) -> pa.Array:
+    """Return an array of integers or floats [N] as a column without missing values; NaN stays NaN."""
+    import pyarrow as pa
+
+    if values.ndim != 1 or not values.dtype.isnative:
+        raise ValueError(f"a column is an array [N] in native order, got {values.dtype.str} {values.shape}")
+    flat = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(flat.dtype), len(flat), [None, pa.py_buffer(flat)])
+
+
+def texts_column(values: Sequence[str | None]) -> pa.Array:
+    """Return texts as a column; None is a missing value."""
+    import pyarrow as pa
+
+    if len(values) > FEW:
+        return pa.array(values, pa.string())
+    encoded = [b"" if value is None else value.encode() for value in values]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    if ends[-1] > np.iinfo(np.int32).max:
+        return pa.array(values, pa.large_string())
+    missing = sum(value is None for value in values)
+    there = np.packbits([value is not None for value in values], bitorder="little") if missing else None
+    return pa.Array.from_buffers(
+        pa.string(),
+        len(encoded),
+        [
+            None if there is None else pa.py_buffer(there),
+            pa.py_buffer(ends.astype(np.int32)),
+            pa.py_buffer(b"".join(encoded)),
+        ],
+        missing,
+    )
+
+
+def constant_column(text: str, count: int) -> pa.Array:
+    """Return a column with the same text `count` times, one byte each."""
+    import pyarrow as pa
+
+    return pa.DictionaryArray.from_arrays(numbers_column(np.zeros(count, np.int8)), texts_column([text]))
+
+
+def table_of(columns: Mapping[str, Any]) -> pa.Table:
+    """Return a table from columns: arrays of numbers, lists of texts or of integers, or Arrow columns."""
+    import pyarrow as pa
+
+    return pa.table({name: _column(values) for name, values in columns.items()})
+
+
+def _column(values: Any) -> Any:
+    if isinstance(values, np.ndarray) and values.dtype.kind in "iuf":
+        return numbers_column(values)
+    if isinstance(values, list):
+        if all(value is None or isinstance(value, str) for value in values):
+            return texts_column(values)
+        if all(type(value) is int for value in values):
+            return numbers_column(np.array(values, np.int64))
+    return values
+
+
+def numbers_of(column: pa.Array) -> NDArray[Any]:
+    """Return a column of integers or floats without missing values as a read-only array over the same memory."""
+    kind = np.dtype(column.type.to_pandas_dtype())
+    buffer = column.buffers()[1]
+    if buffer is None:
+        return np.empty(0, kind)
+    return np.frombuffer(buffer, kind, len(column), column.offset * kind.itemsize)
 
 
 def block_schema(sequence_length: int) -> pa.Schema:

@@ -1,1 +1,0 @@
-"""Describe datasets: `facts` gathers the numbers, `page` draws them as one HTML page."""

@@ -1,1 +1,0 @@
-"""Puzzles as text, as grids of cell values, as tokens, and as stored blocks."""
