@@ -32,7 +32,7 @@ from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
 from trm_train.config.run import RunConfig, identity_hash
 from trm_train.experiments.registry import load_experiments
-from trm_train.metrics.table import MetricTable
+from trm_train.metrics import MetricTable
 from trm_train.runs.record import RunRecord, make_record, run_folder, run_name, write_record
 from trm_train.runs.status import STATUS_FILE, Status, status_bytes
 

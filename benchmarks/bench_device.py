@@ -36,7 +36,7 @@ from trm_train.config.data import DataConfig
 from trm_train.config.run import ExecutionConfig, InputSpec, ModelConfig, RunConfig
 from trm_train.cost import cost_of
 from trm_train.experiments.registry import find_experiment
-from trm_train.mesh.sharding import batch_sharding, held_bytes, make_mesh
+from trm_train.mesh import batch_sharding, held_bytes, make_mesh
 from trm_train.model import networks
 from trm_train.model.attention import cudnn_attention, written_out_attention
 from trm_train.state import eval_weights, init_state

@@ -18,7 +18,7 @@ from report import Report
 
 from trm_data.loader.dataset import open_dataset
 from trm_data.storage.root import resolve_root
-from trm_eval.evaluation.checkpoints import choose_step
+from trm_eval.evaluation.prepare import choose_step
 from trm_eval.identity import EvalRequest, Mode
 from trm_eval.infer import Rollout, compile_rollout, restore
 from trm_eval.rollout import RowReader, choose_rows

@@ -31,7 +31,7 @@ from trm_train.config.overrides import parse_config
 from trm_train.console import RunConsole
 from trm_train.experiments.registry import find_experiment
 from trm_train.hosts import Hosts
-from trm_train.metrics.table import read_metrics
+from trm_train.metrics import read_metrics
 from trm_train.runs.record import list_runs
 from trm_train.runs.resume import meta_at
 from trm_train.step.compile import Given

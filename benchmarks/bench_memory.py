@@ -20,7 +20,7 @@ from report import Report
 
 from trm_train.config.data import DataConfig
 from trm_train.config.run import ExecutionConfig, InputSpec, ModelConfig, RunConfig
-from trm_train.mesh.sharding import batch_sharding, make_mesh, put_batch
+from trm_train.mesh import batch_sharding, make_mesh, put_batch
 from trm_train.state import init_state
 from trm_train.step.compile import Given, compile_train_step
 

@@ -26,7 +26,7 @@ from trm_eval.identity import Adaptation
 from trm_eval.infer import LoadedNetwork
 from trm_train.config.data import DataConfig
 from trm_train.config.run import InputSpec, RunConfig
-from trm_train.mesh.sharding import batch_sharding, jit_train_step, put_batch, state_shardings
+from trm_train.mesh import batch_sharding, jit_train_step, put_batch, state_shardings
 from trm_train.model.act import KEY_IMPLEMENTATION
 from trm_train.model.base import table_rows
 from trm_train.runs.record import input_spec

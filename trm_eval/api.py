@@ -17,7 +17,7 @@ from trm_eval.tables.query import query_results
 from trm_eval.tables.schema import LATE, NAMED_BY_EVALS, TABLES
 from trm_eval.tables.writer import part_names_of, table_folder
 from trm_train.api import TrainedRun
-from trm_train.metrics.table import constants, metrics_frame, part_files, scan_parts, with_late_columns
+from trm_train.metrics import constants, metrics_frame, part_files, scan_parts, with_late_columns
 from trm_train.runs.record import find_run, read_record
 from trm_train.runs.status import written_steps
 

@@ -26,7 +26,7 @@ from trm_data.storage.atomic import json_bytes
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.errors import EvalError
-from trm_eval.evaluation.checkpoints import choose_step
+from trm_eval.evaluation.prepare import choose_step
 from trm_eval.statistics.intervals import wilson
 from trm_eval.tables.query import query_results
 from trm_train.checkpoint.manager import export_weights, restore_weights

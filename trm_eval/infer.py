@@ -20,7 +20,7 @@ from trm_eval.identity import EvalRequest, Precision
 from trm_eval.rollout import Inferred, RowReader, answer_fixed, answer_halting, answer_sampled
 from trm_train.checkpoint.manager import restore_weights
 from trm_train.checkpoint.tree import choose_weights, weights_tree
-from trm_train.mesh.sharding import batch_sharding, make_gather, make_mesh, replicated
+from trm_train.mesh import batch_sharding, make_gather, make_mesh, replicated
 from trm_train.runs.record import RunRecord
 from trm_train.runs.resume import check_same_run
 from trm_train.state import Weights, abstract_weights

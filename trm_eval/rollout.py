@@ -22,7 +22,7 @@ from trm_data.kinds.registry import load_kind
 from trm_data.loader.component import Component
 from trm_data.loader.dataset import Dataset
 from trm_data.loader.rows import Batch
-from trm_train.mesh.sharding import batch_sharding, data_part, make_gather, put_batch
+from trm_train.mesh import batch_sharding, data_part, make_gather, put_batch
 from trm_train.step.sample import Answers, Course
 from trm_train.training.validate import Evaluate, evaluate_split
 
@@ -135,7 +135,7 @@ class Inferred:
         steps: Number of supervision steps spent on the answer, int32 [n].
         wrong_by_step: Number of wrong labelled cells after every supervision step, int32 [steps, n]; None if rows have
             different numbers of steps or several samples.
-        metrics: Sums over the rows, as `trm_train.metrics.sums` defines them.
+        metrics: Sums over the rows, as `trm_train.step.think` defines them.
         seconds: Wall-clock time for these rows (s).
         spent: Total number of supervision steps for these rows, samples included.
         sampled: Additional results of sampling; None without sampling.

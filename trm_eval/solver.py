@@ -32,10 +32,10 @@ from trm_data.specs import DatasetSpec, SourceSpec
 from trm_data.storage.atomic import parse_json
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_eval.errors import EvalError
-from trm_eval.evaluation.checkpoints import choose_step
+from trm_eval.evaluation.prepare import choose_step
 from trm_eval.infer import LoadedNetwork, restore
 from trm_train.config.run import InputSpec
-from trm_train.mesh.sharding import batch_sharding, put_batch
+from trm_train.mesh import batch_sharding, put_batch
 from trm_train.runs.record import find_run, read_record
 from trm_train.step.compile import use_compilation_cache
 from trm_train.step.evaluate import Trace, make_trace_step

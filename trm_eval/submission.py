@@ -9,9 +9,9 @@ from typing import Any
 
 from trm_data.catalog.query import QueryResult
 from trm_data.storage.root import Layout
-from trm_eval.arc import ATTEMPTS, Grid, attempts
 from trm_eval.errors import ResultError
 from trm_eval.tables.query import query_results
+from trm_eval.votes import ATTEMPTS, Grid, attempts
 
 EVALUATIONS = """
 SELECT evaluation, step, dataset, split, split_digest, row_limit, vote_parts IS NOT NULL AS voted

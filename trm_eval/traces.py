@@ -21,7 +21,7 @@ from trm_eval.infer import LoadedNetwork
 from trm_eval.predictions import labelled_cells, wrong_cells
 from trm_eval.rollout import RowReader
 from trm_eval.tables.writer import token_lists, write_table
-from trm_train.mesh.sharding import batch_sharding, put_batch
+from trm_train.mesh import batch_sharding, put_batch
 from trm_train.step.evaluate import Trace, make_trace_step
 
 BATCH_EXAMPLES = 32

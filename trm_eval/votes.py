@@ -1,32 +1,223 @@
-"""Counts the votes of an evaluation, from its predictions, and writes them as parts of the table `votes`.
+"""Counts the votes of an ARC evaluation, from its predictions, and writes them as parts of the table `votes`.
 
-Predictions are read a few thousand at a time; only the distinct candidates are kept in memory. As for predictions, a
-part counts only if its evaluation's row, which is written last, refers to it.
+Predicted rows of tokens are read a few thousand at a time, with the symmetry of each row's augmentation. The candidates
+of a test input are its distinct predicted grids, with the augmentation undone; only they are kept in memory. They are
+ranked by number of votes, then by the mean of sigmoid(halting logit) over their votes; of equal candidates, the first
+seen leads. pass@K and the two attempts of a submission follow from the ranking. `tests/parity/check_arc.py` compares it
+with the published evaluator.
+
+As for predictions, a part counts only if its evaluation's row, which is written last, refers to it.
+
+Source: the published evaluator.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from trm_data.catalog.read import read_split_catalog
+from trm_data.kinds.arc.encode import ARC_SIDE, ARC_VOCABULARY, FIRST_COLOUR
 from trm_data.kinds.arc.symmetry import colour_maps
 from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import Dataset
 from trm_data.loader.rows import Picks
 from trm_data.storage.atomic import checked_files, digest_of
 from trm_data.storage.root import Layout
-from trm_data.symmetry.dihedral import DIHEDRAL_COUNT
-from trm_eval.arc import Grid, Ranking, VoteCounter, cells_of, undo
+from trm_data.symmetry.dihedral import DIHEDRAL_COUNT, Dihedral, source_cells
 from trm_eval.errors import ResultError
 from trm_eval.predictions import PART_EXAMPLES, PredictionWriter, labelled_cells
 from trm_eval.tables.writer import part_names_of, table_folder, write_table
 from trm_train.runs.record import RunRecord
+
+ATTEMPTS = 2
+"""Number of answers to each test input in a submission."""
+
+Grid = bytes
+"""A grid as a hashable value, one byte each: number of rows, number of columns, then the colours of its cells."""
+
+NO_GRID: Grid = bytes((0, 0))
+"""Grid of a row whose first cell is not a colour."""
+
+
+def grid_of(cells: NDArray[np.uint8]) -> Grid:
+    """Encode a grid of colours [R, C] as bytes."""
+    return bytes(cells.shape) + cells.astype(np.uint8).tobytes()
+
+
+def cells_of(grid: Grid) -> NDArray[np.uint8]:
+    """Return the colours of a grid, uint8 [R, C]; the inverse of `grid_of`."""
+    return np.frombuffer(grid, np.uint8, offset=2).reshape(grid[0], grid[1])
+
+
+def crop_sizes(tokens: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """Return rows and columns of the largest rectangle of colours at the top left of each row [N, 900], int64 [N, 2].
+
+    Of equally large rectangles, take the one with the fewest rows; 0 x 0 if the first cell is not a colour.
+    """
+    canvas = tokens.reshape(-1, ARC_SIDE, ARC_SIDE)
+    colours = (canvas >= FIRST_COLOUR) & (canvas < ARC_VOCABULARY)
+    leading = np.where(colours.all(axis=2), ARC_SIDE, colours.argmin(axis=2))
+    columns = np.minimum.accumulate(leading, axis=1)
+    areas = columns * np.arange(1, ARC_SIDE + 1)
+    rows = areas.argmax(axis=1)
+    sizes = np.stack([rows + 1, np.take_along_axis(columns, rows[:, None], axis=1)[:, 0]], axis=1)
+    sizes[sizes[:, 1] == 0] = 0
+    return sizes
+
+
+def undo(tokens: NDArray[np.uint8], dihedrals: NDArray[np.integer], colours: NDArray[np.uint8]) -> list[Grid]:
+    """Return the grid of each row, cropped, with the symmetry of its augmentation undone.
+
+    Args:
+        tokens: Predictions, uint8 [N, 900].
+        dihedrals: Ids of the dihedrals, [N].
+        colours: New colour of each old one, uint8 [N, 10]; colours were permuted before the dihedral.
+    """
+    sizes = crop_sizes(tokens)
+    old_colours = np.argsort(colours, axis=1).astype(np.uint8)
+    shapes = (dihedrals.astype(np.int64) * (ARC_SIDE + 1) + sizes[:, 0]) * (ARC_SIDE + 1) + sizes[:, 1]
+    order = np.argsort(shapes, kind="stable")
+    same = np.split(order, np.flatnonzero(np.diff(shapes[order])) + 1) if len(order) else []
+    grids: list[Grid] = [NO_GRID] * len(tokens)
+    for found in same:
+        rows, columns = sizes[found[0]].tolist()
+        if not rows:
+            continue
+        inverse = Dihedral(int(dihedrals[found[0]])).inverse()
+        cells = source_cells(inverse.id, rows, columns)
+        on_canvas = cells // columns * ARC_SIDE + cells % columns
+        images = tokens[found][:, on_canvas] - FIRST_COLOUR
+        values = np.empty((len(found), 2 + rows * columns), np.uint8)
+        values[:, :2] = (columns, rows) if inverse.turns else (rows, columns)
+        values[:, 2:] = np.take_along_axis(old_colours[found], images.astype(np.int64), axis=1)
+        for position, value in zip(found.tolist(), values, strict=True):
+            grids[position] = value.tobytes()
+    return grids
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Candidates of several test inputs, grouped by test input, the best first. C is their number.
+
+    Attributes:
+        test_inputs: Number of each candidate's test input, ascending, int64 [C].
+        ranks: Rank within the test input, from 1, int64 [C].
+        votes: Number of predictions that are this grid, int64 [C].
+        mean_q: Mean of sigmoid(halting logit) over these predictions, float64 [C].
+        first_rows: First row of the split that voted for it, int64 [C].
+        grids: The grids.
+    """
+
+    test_inputs: NDArray[np.int64]
+    ranks: NDArray[np.int64]
+    votes: NDArray[np.int64]
+    mean_q: NDArray[np.float64]
+    first_rows: NDArray[np.int64]
+    grids: list[Grid]
+
+    def __len__(self) -> int:
+        return len(self.ranks)
+
+
+@dataclass
+class VoteCounter:
+    """Counts votes in order, in batches of any size; the batch size does not affect any bit of the result.
+
+    It stores a grid, two sums and a row number for each candidate, and no predictions.
+    """
+
+    _candidates: dict[tuple[int, Grid], int] = field(default_factory=dict[tuple[int, Grid], int])
+    _votes: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    _q_sums: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    _first_rows: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def add(
+        self,
+        test_inputs: NDArray[np.int64],
+        grids: Sequence[Grid],
+        q_halt_logits: NDArray[np.floating],
+        rows: NDArray[np.int64],
+    ) -> None:
+        """Count predictions for numbered test inputs, all [N]; `rows` are the row numbers of the predictions."""
+        known = self._candidates
+        ids = np.array(
+            [
+                known.setdefault((number, grid), len(known))
+                for number, grid in zip(test_inputs.tolist(), grids, strict=True)
+            ],
+            np.int64,
+        )
+        new = len(known) - len(self._votes)
+        self._votes = np.concatenate([self._votes, np.zeros(new, np.int64)])
+        self._q_sums = np.concatenate([self._q_sums, np.zeros(new)])
+        self._first_rows = np.concatenate([self._first_rows, np.full(new, np.iinfo(np.int64).max)])
+        np.add.at(self._votes, ids, 1)
+        np.add.at(self._q_sums, ids, expit(q_halt_logits.astype(np.float64)))  # in order: same rounding
+        np.minimum.at(self._first_rows, ids, rows)
+
+    def ranked(self) -> Ranking:
+        """Return all candidates, ranked."""
+        test_inputs = np.array([number for number, _ in self._candidates], np.int64)
+        grids = [grid for _, grid in self._candidates]
+        mean_q = self._q_sums / np.maximum(self._votes, 1)
+        order = np.lexsort((-mean_q, -self._votes, test_inputs))  # stable: of equal ones the first seen leads
+        numbers = test_inputs[order]
+        starts = np.flatnonzero(np.diff(numbers, prepend=-1))
+        counts = np.diff(np.append(starts, len(numbers)))
+        return Ranking(
+            test_inputs=numbers,
+            ranks=np.arange(len(numbers)) - np.repeat(starts, counts) + 1,
+            votes=self._votes[order],
+            mean_q=mean_q[order],
+            first_rows=self._first_rows[order],
+            grids=[grids[position] for position in order.tolist()],
+        )
+
+
+def right_ranks(ranking: Ranking, solutions: Sequence[Grid | None]) -> NDArray[np.int64]:
+    """Return the rank of each test input's correct grid, int64 [T]; 0 if it is not a candidate or unknown."""
+    ranks = np.zeros(len(solutions), np.int64)
+    known = zip(ranking.test_inputs.tolist(), ranking.ranks.tolist(), ranking.grids, strict=True)
+    for number, place, grid in known:
+        if grid == solutions[number]:
+            ranks[number] = place
+    return ranks
+
+
+def pass_at_k(ranks: NDArray[np.int64], tasks: NDArray[np.int64], k: int) -> float:
+    """Return the share of test inputs with the correct grid among the first K, averaged per task, then over tasks.
+
+    Args:
+        ranks: Rank of the correct grid of each test input, [T]; 0 if it is not a candidate.
+        tasks: Number of each test input's task, [T].
+        k: Number of candidates that count.
+
+    Returns:
+        Share from 0 to 1; NaN without test inputs.
+    """
+    if not len(tasks):
+        return float("nan")
+    _, numbers = np.unique(tasks, return_inverse=True)
+    passed = (ranks > 0) & (ranks <= k)
+    return float((np.bincount(numbers, passed) / np.bincount(numbers)).mean())
+
+
+def attempts(grids: Sequence[Grid]) -> dict[str, list[list[int]]]:
+    """Return a submission's attempts at one test input, from its candidates in order of rank.
+
+    A single candidate is used for both. Without candidates both are empty, so that the test input keeps its place.
+    """
+    best = [*grids[:ATTEMPTS]] or [NO_GRID]
+    best += best[:1] * (ATTEMPTS - len(best))
+    return {f"attempt_{place}": cells_of(grid).tolist() for place, grid in enumerate(best, start=1)}
+
 
 READ_EXAMPLES = 8_192
 """Number of predictions in one read."""

@@ -15,14 +15,14 @@ from trm_data.errors import arguments_named, no_such
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_data.storage.store import Folder
 from trm_train.config.run import ALTERNATIVES, RunConfig, check_config, config_from_json, config_to_json
-from trm_train.config.scheduled import add_lr_schedule as add_lr_schedule
+from trm_train.config.values import add_lr_schedule as add_lr_schedule
 from trm_train.console import RunConsole
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import find_run_of, select_experiments
 from trm_train.experiments.setting import parse_setting
 from trm_train.experiments.sweep import parse_grid, write_sweep
 from trm_train.extensions import add_network as add_network
-from trm_train.metrics.table import metrics_frame, part_files
+from trm_train.metrics import metrics_frame, part_files
 from trm_train.runs.record import RunRecord, check_label
 from trm_train.runs.status import written_steps
 
@@ -203,7 +203,7 @@ def sweep(
         ConfigError: An option or value is not possible, or a sweep of this name has other values.
         DatasetNotFoundError: A dataset is not built.
     """
-    from trm_train.batch.plan import plan_sweep
+    from trm_train.batch import plan_sweep
     from trm_train.training.loop import train as train_run
     from trm_train.training.prepare import check_dataset_is_built
 

@@ -21,7 +21,7 @@ from jaxtyping import Array, Bool, Float, Int, Int32
 
 from trm_train.config.optim import AdamWConfig, LionConfig, MuonConfig, OptimConfig, OptimizerConfig
 from trm_train.config.run import RunConfig
-from trm_train.config.scheduled import (
+from trm_train.config.values import (
     EndDecay,
     Function,
     Linear,

@@ -12,7 +12,7 @@ from flax import nnx
 from jax.sharding import Mesh
 
 from trm_train.config.run import InputSpec, RunConfig
-from trm_train.mesh import sharding
+from trm_train.mesh import shardings, state_shardings
 from trm_train.model.act import KEY_IMPLEMENTATION, Carry, initial_carry
 from trm_train.model.base import Network, merge, split
 from trm_train.model.networks import compute_on, make_network, platform_of
@@ -87,7 +87,7 @@ def abstract_state(
     if mesh is None:
         return definition, shapes
     split_up = config.execution.shard_parameters
-    return definition, _laid_out(shapes, sharding.state_shardings(mesh, shapes, shard_parameters=split_up))
+    return definition, _laid_out(shapes, state_shardings(mesh, shapes, shard_parameters=split_up))
 
 
 def abstract_weights(
@@ -106,7 +106,7 @@ def abstract_weights(
     definition, params, fixed, table = split(drawn)
 
     def shapes(name: str, tree: Any) -> Any:
-        return tree if mesh is None else _laid_out(tree, sharding.shardings(mesh, name, tree))
+        return tree if mesh is None else _laid_out(tree, shardings(mesh, name, tree))
 
     return definition, Weights(
         params=shapes("params", params),

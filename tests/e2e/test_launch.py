@@ -19,7 +19,7 @@ from tests.support.roots import copy_root
 from tests.trm_train.launch.conftest import Cloud, cloud, server
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.cli import main
-from trm_train.runs.overview import overview
+from trm_train.runs.status import overview
 
 __all__ = ["cloud", "server"]
 

@@ -19,7 +19,7 @@ from tests.multiprocess.test_training import only_run
 from tests.support.roots import root_with
 from trm_data.command import Exit
 from trm_data.storage.root import Layout, resolve_root
-from trm_train.metrics.table import read_metrics
+from trm_train.metrics import read_metrics
 from trm_train.runs.record import list_runs
 from trm_train.runs.status import read_heartbeats
 

@@ -43,7 +43,7 @@ from trm_eval.tables.query import query_results
 from trm_train import cli as train_cli
 from trm_train.checkpoint.manager import FOLDER, restore_weights, write_weights
 from trm_train.checkpoint.tree import weights_tree
-from trm_train.mesh.sharding import make_mesh
+from trm_train.mesh import make_mesh
 from trm_train.runs.record import list_runs, read_record
 from trm_train.state import abstract_weights
 

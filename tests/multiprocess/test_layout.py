@@ -20,7 +20,7 @@ hosts = join(place_of(sys.argv[1], 2, int(sys.argv[2])), 60.0, lambda text: None
 from trm_train.config.data import DataConfig
 from trm_train.config.run import ExecutionConfig
 from trm_train.config.run import *
-from trm_train.mesh.sharding import data_part, make_greatest, make_mesh
+from trm_train.mesh import data_part, make_greatest, make_mesh
 from trm_train.state import init_state
 from trm_train.step.compile import compile_train_step
 

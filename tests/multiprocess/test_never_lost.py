@@ -20,8 +20,8 @@ from trm_data.loader.pipeline import make_loader
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import resume_steps, saved_steps
-from trm_train.mesh.collectives import batch_fingerprint
-from trm_train.metrics.table import read_metrics
+from trm_train.mesh import batch_fingerprint
+from trm_train.metrics import read_metrics
 from trm_train.runs.record import list_runs
 from trm_train.runs.status import read_status
 

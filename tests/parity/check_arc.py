@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from trm_data.kinds.arc.encode import ARC_CELLS, COLOURS
-from trm_eval.arc import Grid, VoteCounter, attempts, grid_of, pass_at_k, right_ranks, undo
+from trm_eval.votes import Grid, VoteCounter, attempts, grid_of, pass_at_k, right_ranks, undo
 
 PASS = re.compile(r"(?:.*/)?pass@(\d+)")
 TOLERANCE = 1e-9

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from trm_data.kinds.arc.encode import ARC_EOS, Pair, encode_pairs
 from trm_data.kinds.arc.symmetry import NUM_SYMMETRIES, ArcSymmetry, colour_maps
-from trm_eval.arc import (
+from trm_eval.votes import (
     NO_GRID,
     Ranking,
     VoteCounter,

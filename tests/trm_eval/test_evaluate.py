@@ -23,16 +23,16 @@ from trm_data.storage.local import LocalStore
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
 from trm_eval.errors import EvalError
-from trm_eval.evaluation import checkpoints
-from trm_eval.evaluation.checkpoints import choose_step
+from trm_eval.evaluation import prepare
 from trm_eval.evaluation.flow import evaluate_run
+from trm_eval.evaluation.prepare import choose_step
 from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
 from trm_eval.tables.writer import write_table
 from trm_train.checkpoint.manager import COMMITTED
 from trm_train.config.run import RunConfig
 from trm_train.errors import CheckpointError, ConfigError
-from trm_train.metrics.table import MetricTable
+from trm_train.metrics import MetricTable
 from trm_train.runs.record import CONFIG_FILE, find_run, list_runs
 
 
@@ -81,7 +81,7 @@ def test_a_run_without_validation_has_no_best(evaluated: Evaluated, tmp_path: Pa
 
 def test_a_validation_without_labels_is_no_best(saved: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     row = {"split": "validation", "step": 10, "exact_count": 0, "count": 0, "dataset": None}
-    monkeypatch.setattr(checkpoints, "read_metrics", lambda *_: pa.Table.from_pylist([row]))
+    monkeypatch.setattr(prepare, "read_metrics", lambda *_: pa.Table.from_pylist([row]))
     with pytest.raises(EvalError, match="has no validated checkpoint"):
         choose_step(saved, "best")
 

@@ -25,10 +25,10 @@ from trm_train.config.run import identity_hash
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import Experiment
 from trm_train.experiments.setting import OWN
-from trm_train.runs import overview as find
 from trm_train.runs import record
-from trm_train.runs.overview import find_runs
+from trm_train.runs import status as find
 from trm_train.runs.record import CONFIG_FILE, list_runs, read_record, run_folder, write_record
+from trm_train.runs.status import find_runs
 
 
 @pytest.fixture

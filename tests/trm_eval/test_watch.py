@@ -11,8 +11,8 @@ from tests.support.roots import root_with
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_train.test_loop import TINY, run
 from trm_eval.cli import main
-from trm_eval.evaluation import checkpoints
-from trm_eval.evaluation.checkpoints import watch_checkpoints
+from trm_eval.evaluation import prepare
+from trm_eval.evaluation.prepare import watch_checkpoints
 
 
 def test_checkpoints_come_as_they_are_saved(evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,12 +25,12 @@ def test_checkpoints_come_as_they_are_saved(evaluated: Evaluated, monkeypatch: p
         now[:] = next(saved)
         return next(states)
 
-    monkeypatch.setattr(checkpoints, "condition", looked)
-    monkeypatch.setattr(checkpoints, "weights_steps", lambda _: list(now))
+    monkeypatch.setattr(prepare, "condition", looked)
+    monkeypatch.setattr(prepare, "weights_steps", lambda _: list(now))
     pauses: list[float] = []
     ended: list[str] = []
     assert list(watch_checkpoints(evaluated.folder, ended.append, pause=pauses.append)) == [4, 8, 12]
-    assert pauses == [checkpoints.POLL_S] * 2
+    assert pauses == [prepare.POLL_S] * 2
     assert ended == ["done"]
 
 
@@ -39,13 +39,13 @@ def test_a_checkpoint_that_training_removed_meanwhile_is_passed_over(
 ) -> None:
     saved = iter([[4, 8], [4, 8], [8, 12], [8, 12], [8, 12], [8, 12]])
     states = iter(["running", "done", "done"])
-    monkeypatch.setattr(checkpoints, "condition", lambda *_: next(states))
-    monkeypatch.setattr(checkpoints, "weights_steps", lambda _: next(saved))
+    monkeypatch.setattr(prepare, "condition", lambda *_: next(states))
+    monkeypatch.setattr(prepare, "weights_steps", lambda _: next(saved))
     assert list(watch_checkpoints(evaluated.folder, lambda _: None, pause=lambda _: None)) == [4, 8, 12]
     gone = iter([[4, 8], [4, 8], [12], [12], [12], [12]])
     states = iter(["running", "done", "done"])
-    monkeypatch.setattr(checkpoints, "condition", lambda *_: next(states))
-    monkeypatch.setattr(checkpoints, "weights_steps", lambda _: next(gone))
+    monkeypatch.setattr(prepare, "condition", lambda *_: next(states))
+    monkeypatch.setattr(prepare, "weights_steps", lambda _: next(gone))
     assert list(watch_checkpoints(evaluated.folder, lambda _: None, pause=lambda _: None)) == [4, 12]
 
 

@@ -19,7 +19,7 @@ from trm_data.errors import DatasetNotFoundError
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.api import with_options
 from trm_train.config.model import HRMConfig
-from trm_train.config.scheduled import Linear
+from trm_train.config.values import Linear
 from trm_train.errors import ConfigError
 
 OPTIONS: dict[str, Any] = {

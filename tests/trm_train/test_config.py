@@ -17,7 +17,7 @@ from trm_train.config.run import (
     effective_identity,
     identity_hash,
 )
-from trm_train.config.scheduled import Linear
+from trm_train.config.values import Linear
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import find_experiment, load_experiments
 from trm_train.runs.record import run_name

@@ -64,7 +64,7 @@ def test_counting_asks_no_device() -> None:
     """jax fails for a missing platform; commands that only name machines do not import it."""
     program = (
         "import os, sys; os.environ['JAX_PLATFORMS'] = 'tpu'\n"
-        "import trm_train.runs.record, trm_train.batch.plan\n"
+        "import trm_train.runs.record, trm_train.batch\n"
         "from trm_train.cost import MACHINES, parameters_of\n"
         "assert 'jax' not in sys.modules\n"
         "from trm_train.config.run import InputSpec, ModelConfig\n"

@@ -23,9 +23,9 @@ from trm_train.config.run import (
     config_from_json,
     config_to_json,
 )
-from trm_train.config.scheduled import Curriculum
+from trm_train.config.values import Curriculum
 from trm_train.errors import ConfigError
-from trm_train.mesh.sharding import make_mesh
+from trm_train.mesh import make_mesh
 from trm_train.optim import Scaled
 from trm_train.state import TrainState, init_state
 from trm_train.step.compile import CompiledStep, Given, bytes_refused, compile_train_step

@@ -18,7 +18,7 @@ from trm_train.config.run import ExecutionConfig, ModelConfig, OptimConfig, RunC
 from trm_train.console import RunConsole
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import Experiment
-from trm_train.metrics.table import CLOCKED, read_metrics
+from trm_train.metrics import CLOCKED, read_metrics
 from trm_train.runs.record import CONFIG_FILE, read_record
 from trm_train.training.loop import train
 from trm_train.training.start import TrainResult
@@ -116,7 +116,7 @@ def test_an_extension_that_cannot_be_is_not_believed_from_a_file(layout: Layout)
 def test_other_forms_train_in_the_loop(layout: Layout) -> None:
     """AdamW, the linear schedule and a changing exploration: trained, stopped and resumed, bit for bit."""
     from trm_train.config.optim import AdamWConfig
-    from trm_train.config.scheduled import Linear
+    from trm_train.config.values import Linear
 
     config = dataclasses.replace(
         CONSTANT,

@@ -25,9 +25,8 @@ from trm_train.config.run import ExecutionConfig, ModelConfig, OptimConfig, RunC
 from trm_train.console import RunConsole
 from trm_train.errors import CheckpointError
 from trm_train.experiments.registry import Experiment
-from trm_train.mesh.collectives import fingerprints
-from trm_train.mesh.sharding import make_mesh
-from trm_train.metrics.table import CLOCKED, read_metrics
+from trm_train.mesh import fingerprints, make_mesh
+from trm_train.metrics import CLOCKED, read_metrics
 from trm_train.runs.record import list_runs, read_record
 from trm_train.runs.status import read_status
 from trm_train.state import init_state

@@ -3,8 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from trm_train.metrics.sums import metric_sums
 from trm_train.objective import log_stablemax, slot_losses
+from trm_train.step.think import metric_sums
 
 
 def log_stablemax_float64(x: np.ndarray) -> np.ndarray:

@@ -22,9 +22,8 @@ from trm_train.config.data import DataConfig, MixtureConfig
 from trm_train.config.run import InputSpec
 from trm_train.errors import CheckpointError, ConfigError
 from trm_train.experiments.registry import find_experiment
-from trm_train.mesh.collectives import fingerprints
-from trm_train.mesh.sharding import make_mesh
-from trm_train.metrics.table import CLOCKED, metrics_frame, part_files, read_metrics
+from trm_train.mesh import fingerprints, make_mesh
+from trm_train.metrics import CLOCKED, metrics_frame, part_files, read_metrics
 from trm_train.runs.record import CONFIG_FILE, find_record, read_record
 from trm_train.state import init_state
 from trm_train.step.train import make_train_step
@@ -257,7 +256,7 @@ def test_shares_of_the_slots(tmp_path) -> None:
 
 
 def test_a_batch_keeps_the_tests_of_all_datasets_and_their_sums() -> None:
-    from trm_train.batch.flow import _in_one
+    from trm_train.batch import _in_one
 
     sums = ("count", "exact_count", "cells", "wrong_cells", "q_halt_right_count", "lm_loss_sum", "seconds")
     tests = [{"evaluation": name, **dict.fromkeys(sums, number)} for name, number in (("a", 2), ("b", 5))]

@@ -9,7 +9,7 @@ import numpy as np
 import optax
 import pytest
 
-from trm_train.config import scheduled
+from trm_train.config import values
 from trm_train.config.data import DataConfig
 from trm_train.config.optim import (
     OPTIMIZERS,
@@ -20,7 +20,7 @@ from trm_train.config.optim import (
     OptimizerConfig,
 )
 from trm_train.config.run import RunConfig
-from trm_train.config.scheduled import Function, Linear, add_lr_schedule, parse_lr_schedule
+from trm_train.config.values import Function, Linear, add_lr_schedule, parse_lr_schedule
 from trm_train.errors import ConfigError
 from trm_train.optim import adam_atan2, make_optimizer, rate_factor, sign_sgd, update_ema, value_at
 
@@ -97,7 +97,7 @@ def halved(progress: Any) -> Any:
 
 
 def test_a_function_is_a_schedule_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduled, "_FUNCTIONS", {})
+    monkeypatch.setattr(values, "_FUNCTIONS", {})
     assert add_lr_schedule(halved) is halved
     schedule = parse_lr_schedule("halved")
     assert isinstance(schedule, Function)

@@ -27,7 +27,7 @@ from trm_train.config.run import (
     identity_hash,
     schedules_over_training,
 )
-from trm_train.config.scheduled import Curriculum, Linear, parse_curriculum, parse_scheduled
+from trm_train.config.values import Curriculum, Linear, parse_curriculum, parse_scheduled
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import find_experiment
 

@@ -13,8 +13,8 @@ from trm_data.named import named_dataset
 from trm_data.storage.root import resolve_root
 from trm_train.cli import main
 from trm_train.errors import ConfigError
+from trm_train.experiments.dataset import parse_source_of, with_puzzles_at_hand
 from trm_train.experiments.registry import find_experiment, select_experiments
-from trm_train.experiments.sources import parse_source_of, with_puzzles_at_hand
 from trm_train.training.prepare import check_dataset_is_built
 
 SMALL = ["--model.hidden-size", "16", "--model.num-heads", "2", "--data.global-batch-size", "8"]

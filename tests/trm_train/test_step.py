@@ -14,7 +14,7 @@ import pytest
 
 from trm_train.config.data import DataConfig
 from trm_train.config.run import InputSpec, ModelConfig, OptimConfig, RunConfig
-from trm_train.mesh.sharding import jit_train_step, make_mesh
+from trm_train.mesh import jit_train_step, make_mesh
 from trm_train.model.published import weights_from_published, weights_to_published
 from trm_train.state import TrainState, Weights, eval_weights, init_state
 from trm_train.step.evaluate import make_eval_step

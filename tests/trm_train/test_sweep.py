@@ -17,7 +17,7 @@ from trm_data.building.flow import build_dataset
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main as eval_main
 from trm_eval.serve.runs import Filter, runs_now
-from trm_train.batch.plan import plan_sweep
+from trm_train.batch import plan_sweep
 from trm_train.cli import main
 from trm_train.config.overrides import parse_config
 from trm_train.errors import ConfigError

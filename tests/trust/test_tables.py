@@ -27,7 +27,7 @@ from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
 from trm_eval.tables.writer import replace_table
-from trm_train.metrics.table import missing_steps, read_metrics
+from trm_train.metrics import missing_steps, read_metrics
 from trm_train.runs.record import list_runs
 
 EVERYTHING = (

@@ -27,7 +27,7 @@ from trm_data.storage.store import Folder
 
 if TYPE_CHECKING:
     from trm_data.building.flow import BuildResult
-    from trm_data.engine.base import Engine
+    from trm_data.engine import Engine
     from trm_data.kinds.fields import BuildFields
     from trm_data.loader.dataset import Dataset
     from trm_data.named import NamedDataset

@@ -15,7 +15,7 @@ from trm_data.building.estimate import already_built, find_folder
 from trm_data.building.finish import finish_build
 from trm_data.building.shard_job import ShardJob, WrittenShard, write_job
 from trm_data.catalog.write import refresh_catalog
-from trm_data.engine.base import Engine
+from trm_data.engine import Engine
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import QueryError, SpecError
 from trm_data.kernel import compile_parts

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.engine.base import Engine
+from trm_data.engine import Engine
 from trm_data.errors import SpecError
 from trm_data.records import Groups, Reject, Rows, Selection
 from trm_data.show.drawing import Drawing

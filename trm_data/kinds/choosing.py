@@ -20,7 +20,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.engine.base import Engine, slices
+from trm_data.engine import Engine, slices
 from trm_data.errors import BadRowError, SpecError
 from trm_data.kinds.base import check_total, is_brief
 from trm_data.kinds.candidates import BLOCK_CANDIDATES, Candidates, cached_block

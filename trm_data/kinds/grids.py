@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from trm_data.engine.base import Engine
+from trm_data.engine import Engine
 from trm_data.kinds.base import Kind
 from trm_data.kinds.candidates import Candidates
 from trm_data.kinds.choosing import Chooser, Stream, chosen_groups

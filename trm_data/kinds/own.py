@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from trm_data.engine.base import Engine
+from trm_data.engine import Engine
 from trm_data.errors import BuildError, SpecError
 from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, Kind, check_sizes, named_problems
 from trm_data.kinds.candidates import Candidates

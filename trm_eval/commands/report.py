@@ -58,8 +58,8 @@ class Report:
     def run(self) -> int:
         """Write the report and print its path."""
         from trm_eval.report.ask import without_root
+        from trm_eval.report.blocks import write_report
         from trm_eval.report.page import further_blocks, study_page
-        from trm_eval.report.write import write_report
         from trm_eval.tables.query import skipping_damaged
 
         layout = root_to_read(self.root)
@@ -77,8 +77,7 @@ class Report:
 
     def _gather(self, layout: Layout) -> tuple[list[Group], list[str], Setting | None]:
         """Return the results of the experiments, or of the named runs, which have no common setting."""
-        from trm_eval.report.named_runs import gather_runs, runs_named
-        from trm_eval.report.study import gather
+        from trm_eval.report.study import gather, gather_runs, runs_named
 
         sweeps, unread = read_sweeps(layout)
         points = sweep_experiments(sweeps)

@@ -135,7 +135,7 @@ class Run:
             return int(hosts.barrier("the end", str(int(code)), limit_s=REPORTED_S)[0])
 
     def _evaluate(self, request: EvalRequest, steps: list[int], hosts: Hosts) -> int:
-        from trm_train.runs.overview import find_runs, is_pattern
+        from trm_train.runs.status import find_runs, is_pattern
 
         layout = resolve_root(self.root)
         refuse_dataset_as_data("trm-eval run " + " ".join(self.runs), self.data, "--dataset")
@@ -202,7 +202,7 @@ class Run:
 
     def _checkpoints(self, runs: list[Folder], hosts: Hosts) -> Iterator[tuple[Folder, str]]:
         """Yield every run and checkpoint to evaluate."""
-        from trm_eval.evaluation.checkpoints import checkpoints_of, watch_checkpoints
+        from trm_eval.evaluation.prepare import checkpoints_of, watch_checkpoints
 
         if self.checkpoint == "watch":
             if len(runs) > 1:

@@ -1,18 +1,30 @@
-"""Blocks of a report: headings, text, tables, figures and drawings, with their numbers and SQL.
+"""Blocks of a report: headings, text, tables, figures and drawings, with their numbers and SQL; and their pages.
 
-`page` and similar modules make blocks; `write` writes them unchanged.
+`page` and similar modules make blocks; `write_report` writes them unchanged: a folder with `index.html`, `report.md`
+and a file per figure and table, or one of the two pages. If only one page is written, its figures and tables are in a
+folder of the same name next to it.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import re
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from trm_data.show.drawing import Drawing
-from trm_data.show.table import csv_cell
-from trm_eval.report.canvas import Drawn
+from trm_data.show.picture import png_row, svg, svg_animation, svg_row
+from trm_data.show.table import csv_cell, markdown_text
+from trm_data.show.template import render
+from trm_data.storage.atomic import write_bytes
+from trm_eval.errors import EvalError
+from trm_eval.report.canvas import GRID, INK, PAPER, Drawn
 
 
 @dataclass(frozen=True)
@@ -154,3 +166,133 @@ class Page:
 
     title: str
     blocks: list[Block]
+
+
+NUMBER = re.compile(r"[+-]?[\d,]+(\.\d+)?%?")
+SHORT = 28
+"""Maximum length of a cell without line breaks (characters): fits an interval or the name of a run."""
+
+
+def write_report(page: Page, out: Path, *, png: bool = True) -> list[Path]:
+    """Write a report, each file atomically; return the files, the one to open first comes first.
+
+    Args:
+        page: Report to write.
+        out: Folder, or a file that ends in .md or .html.
+        png: Also write figures and drawings as PNG.
+    """
+    alone = out.suffix in (".md", ".html")
+    if out.is_file() and not alone:
+        raise EvalError(f"--out {out}: is a file; name a folder, or a file that ends in .md or .html")
+    if alone and out.is_dir():
+        raise EvalError(f"--out {out}: is a folder; name another file")
+    beside = out.with_suffix("") if alone else out
+    beside.mkdir(parents=True, exist_ok=True)
+    files = {name: content for block in page.blocks for name, content in _files_of(block, png=png).items()}
+    contents: dict[Path, bytes] = {}
+    if alone:
+        written = to_markdown if out.suffix == ".md" else to_html
+        contents[out] = written(page, files, beside.name).encode()
+    else:
+        contents[out / "index.html"] = to_html(page, files).encode()
+        contents[out / "report.md"] = to_markdown(page, files).encode()
+    contents |= {beside / name: content for name, content in files.items()}
+    for path, content in contents.items():
+        write_bytes(path, content)
+    return list(contents)
+
+
+def to_html(page: Page, written: Collection[str] = (), folder: str = "") -> str:
+    """Return a page as one HTML file that works offline: embedded figures, sortable tables, light and dark mode.
+
+    It is readable without its script: tables are then in their first order, and animations are also drawn frame by
+    frame.
+
+    Args:
+        page: Report to write.
+        written: Names of the files next to it, for links.
+        folder: Folder of those files in links; empty for the page's own folder.
+    """
+    return render(
+        "trm_eval",
+        "report.html",
+        page=page,
+        headings=[block for block in page.blocks if isinstance(block, Heading) and block.level == 2],
+        parts=[
+            (pictures, _kinds(blocks))
+            for pictures, blocks in groupby(page.blocks, lambda block: isinstance(block, Picture))
+        ],
+        at=f"{folder}/" if folder else "",
+        written=written,
+        anchor=_anchor,
+        cell_class=_cell_class,
+        inline=_inline,
+        svg=lambda drawing: Markup(svg(drawing)),
+        moving=lambda frames: Markup(svg_animation(frames)),
+    )
+
+
+def to_markdown(page: Page, written: Collection[str], folder: str = "") -> str:
+    """Return a page as Markdown, with its figures and tables as separate files; see `to_html`."""
+    return render(
+        "trm_eval",
+        "report.md",
+        page=page,
+        blocks=_kinds(page.blocks),
+        at=f"{folder}/" if folder else "",
+        written=written,
+        alternative=lambda text: markdown_text(text).replace("]", "\\]"),
+        fenced=_fenced,
+    )
+
+
+def _kinds(blocks: Iterable[Block]) -> list[tuple[str, Block]]:
+    return [(type(block).__name__, block) for block in blocks]
+
+
+def _anchor(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def _cell_class(text: str) -> str:
+    return "number" if NUMBER.fullmatch(text) else "short" if len(text) <= SHORT else "long"
+
+
+def _inline(picture: Picture) -> Markup:
+    """Return an SVG file for embedding in a page: no XML header, unique ids, and the page's colours."""
+    text = picture.drawn.svg.decode("utf-8")
+    text = text[text.index("<svg") :]
+    for colour, own in ((INK, "var(--ink)"), (GRID, "var(--line)"), (PAPER, "var(--paper)")):
+        text = text.replace(f": {colour}", f": {own}")
+    prefix = _anchor(f"{picture.name}.svg")
+    text = re.sub(r'\bid="([^"]+)"', rf'id="{prefix}-\1"', text)
+    text = re.sub(r'(xlink:href|href)="#([^"]+)"', rf'\1="#{prefix}-\2"', text)
+    return Markup(re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", text))
+
+
+def _fenced(sql: str) -> str:
+    """Return SQL as a fenced code block, even if it contains backquotes."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", sql)), default=0))
+    return f"{fence}sql\n{sql}\n{fence}"
+
+
+def _files_of(block: Block, *, png: bool) -> dict[str, bytes]:
+    """Return the files of a block, by name."""
+    match block:
+        case Table():
+            return {block.file: block.csv()}
+        case Picture():
+            files = {f"{block.name}.svg": block.drawn.svg}
+            files |= {f"{block.name}.png": block.drawn.png} if png else {}
+            return files | ({block.data_file: block.csv()} if block.data_file else {})
+        case Drawings():
+            return _drawn(block.name, svg_row(block.drawings), block.drawings, png=png)
+        case Animation():
+            return _drawn(block.name, svg_animation(block.frames), block.frames, png=png)
+        case _:
+            return {}
+
+
+def _drawn(name: str, svg: str, drawings: list[tuple[str, Drawing]], *, png: bool) -> dict[str, bytes]:
+    files = {f"{name}.svg": svg.encode()}
+    return files | {f"{name}.png": png_row(drawings)} if png else files

@@ -23,10 +23,8 @@ from trm_eval.report.figures import (
     training_pictures,
 )
 from trm_eval.report.group import Comparison, Group, Member, shown_before
-from trm_eval.report.named_runs import NAMED_SQL
-from trm_eval.report.provenance import provenance_blocks
-from trm_eval.report.puzzles import puzzle_blocks
-from trm_eval.report.study import CURVES_SQL, DEPTH_SQL, FLIPS_SQL, MEMBERS_SQL
+from trm_eval.report.sections import provenance_blocks, puzzle_blocks
+from trm_eval.report.study import CURVES_SQL, DEPTH_SQL, FLIPS_SQL, MEMBERS_SQL, NAMED_SQL
 from trm_eval.report.verdict import (
     accuracy_of,
     best_of,

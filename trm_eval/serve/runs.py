@@ -23,7 +23,7 @@ from trm_eval.serve.parts import (
     show_sql,
     table_key,
 )
-from trm_train.runs.overview import STALLED_S
+from trm_train.runs.status import STALLED_S
 
 COLUMNS = (
     "run", "state", "progress", "step", "total_steps", "examples_per_s", "seconds_left", "loss", "best_validation",

@@ -45,7 +45,7 @@ from trm_eval.tables.schema import (
     VIEW_COMMENTS,
     column_comments,
 )
-from trm_train.metrics.table import FOLDER, current_parts, missing_steps
+from trm_train.metrics import FOLDER, current_parts, missing_steps
 from trm_train.runs.record import CONFIG_FILE
 from trm_train.runs.status import STATUS_FILE, has_ended
 

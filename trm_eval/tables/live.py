@@ -27,9 +27,9 @@ from trm_eval.tables.schema import CLAIMS, EXPERIMENTS, PUZZLE_TOKENS, STORED
 from trm_eval.tables.writer import token_lists
 from trm_train.config.run import RunConfig, config_to_json, identity_hash
 from trm_train.errors import ForeignRunError
+from trm_train.experiments.dataset import without_files
 from trm_train.experiments.registry import Experiment, load_experiments
 from trm_train.experiments.setting import Setting
-from trm_train.experiments.sources import without_files
 from trm_train.experiments.sweep import Sweep, sweep_experiments
 from trm_train.runs.record import CONFIG_FILE, RunRecord, describe_differences, differences_of, read_records
 from trm_train.runs.status import is_dead, read_status

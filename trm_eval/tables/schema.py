@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from trm_train.metrics.table import SCHEMA as TRAIN_METRICS
-from trm_train.metrics.table import SUM_OF
+from trm_train.metrics import SCHEMA as TRAIN_METRICS
+from trm_train.metrics import SUM_OF
 
 PARTITION_COLUMNS = {
     "experiment": "name of the experiment (trm-train list)",

@@ -43,7 +43,7 @@ from trm_train.checkpoint.tree import (
 )
 from trm_train.errors import CheckpointError
 from trm_train.hosts import Hosts
-from trm_train.mesh.collectives import fingerprints
+from trm_train.mesh import fingerprints
 from trm_train.state import TrainState
 
 

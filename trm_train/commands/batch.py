@@ -30,15 +30,13 @@ from trm_train.commands.common import (
 from trm_train.config.overrides import parse_config, take_option
 from trm_train.config.run import RunConfig
 from trm_train.errors import ConfigError
-from trm_train.experiments.dataset import build_missing
+from trm_train.experiments.dataset import build_missing, parse_source_of
 from trm_train.experiments.registry import Experiment, select_experiments
 from trm_train.experiments.setting import parse_setting
-from trm_train.experiments.sources import parse_source_of
 from trm_train.experiments.sweep import parse_grid, write_sweep
 
 if TYPE_CHECKING:
-    from trm_train.batch.flow import Job
-    from trm_train.batch.plan import PlannedRun
+    from trm_train.batch import Job, PlannedRun
     from trm_train.experiments.sweep import Sweep
 
 
@@ -98,8 +96,7 @@ class Batch:
         Args:
             overrides: Options of the configuration, for every run.
         """
-        from trm_train.batch.flow import BatchOptions, make_jobs, run_jobs
-        from trm_train.batch.plan import missing_datasets, shares
+        from trm_train.batch import BatchOptions, make_jobs, missing_datasets, run_jobs, shares
 
         self._check()
         layout = resolve_root(self.root)
@@ -156,7 +153,7 @@ class Batch:
         sources: Mapping[str, str],
     ) -> tuple[Sweep | None, list[PlannedRun]]:
         """Return the runs, and the sweep if there is one."""
-        from trm_train.batch.plan import plan_batch, plan_sweep
+        from trm_train.batch import plan_batch, plan_sweep
 
         seeds, change = parse_seeds(self.seeds), change_of(overrides)
         if not self.sweep:

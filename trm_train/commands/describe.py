@@ -21,8 +21,8 @@ from trm_train.experiments.registry import (
 from trm_train.experiments.setting import Setting, parse_setting
 
 if TYPE_CHECKING:
-    from trm_train.runs.overview import RunOverview
     from trm_train.runs.record import RunRecord
+    from trm_train.runs.status import RunOverview
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,8 +99,8 @@ def _lines(item: Experiment, config: RunConfig, facts: dict[str, Any], *, full: 
 
 def _run_called(name: str, layout: Layout) -> RunOverview | None:
     """Return the run with this name; None if the name is unknown or is an experiment or group."""
-    from trm_train.runs.overview import overview_of
     from trm_train.runs.record import find_run
+    from trm_train.runs.status import overview_of
 
     experiments = load_experiments()
     if name in experiments or any(name == item.group for item in experiments.values()):

@@ -18,13 +18,12 @@ from trm_train.commands.common import ProcessOptions
 from trm_train.commands.run import RunOptions, read_options
 from trm_train.config.run import RunConfig, check_config, check_extension, planned_steps
 from trm_train.errors import LaunchError
-from trm_train.experiments.sources import parse_source_of, with_puzzles_at_hand
+from trm_train.experiments.dataset import parse_source_of, with_puzzles_at_hand
 
 if TYPE_CHECKING:
     from trm_data.storage.store import Folder
-    from trm_train.launch.flow import Outcome
+    from trm_train.launch.flow import Outcome, TpuRequest
     from trm_train.launch.scripts import Source
-    from trm_train.launch.tpu import TpuRequest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,9 +82,8 @@ class Launch:
         Args:
             words: Arguments after `run`, without the options of `Launch`.
         """
-        from trm_train.launch.flow import Launched, Outcome, check_root, stop, train
+        from trm_train.launch.flow import Launched, Outcome, Tpu, TpuRequest, check_root, stop, train
         from trm_train.launch.scripts import Source, find_source
-        from trm_train.launch.tpu import Tpu, TpuRequest
 
         if self.restarts < 0 or self.look_s <= 0:
             raise LaunchError("--restarts at least 0, --look-s more than 0")

@@ -21,7 +21,7 @@ OTHERS = 3
 """Maximum number of different option sets that a list shows."""
 
 if TYPE_CHECKING:
-    from trm_train.runs.overview import RunOverview
+    from trm_train.runs.status import RunOverview
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +59,8 @@ def _lines(items: Sequence[Experiment], facts: Mapping[str, dict[str, Any]]) -> 
 def _facts(items: list[Experiment], layout: Layout) -> dict[str, dict[str, Any]]:
     """Return the facts about each experiment under a root, by name."""
     from trm_data.named import first_name
-    from trm_train.experiments.sources import with_puzzles_at_hand
-    from trm_train.runs.overview import overview
+    from trm_train.experiments.dataset import with_puzzles_at_hand
+    from trm_train.runs.status import overview
 
     learnt = {item.name: with_puzzles_at_hand(item.make(), {}, layout)[0].data.names for item in items}
     data = {names: _data_state(names, layout) for names in set(learnt.values())}

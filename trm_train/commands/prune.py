@@ -46,8 +46,8 @@ class Prune:
 
     def run(self) -> int:
         """Plan, confirm and remove."""
-        from trm_train.runs.overview import choose_runs, overview
         from trm_train.runs.resume import Policy, Pruned, plan_pruning, prune_run
+        from trm_train.runs.status import choose_runs, overview
 
         policy = Policy(
             last=self.keep_last, best=not self.no_best, every=self.keep_every, resume=not self.no_resume

@@ -27,10 +27,9 @@ from trm_train.config.run import (
     planned_steps,
 )
 from trm_train.errors import ConfigError
-from trm_train.experiments.dataset import build_missing
+from trm_train.experiments.dataset import build_missing, parse_source_of, with_puzzles_at_hand
 from trm_train.experiments.registry import Experiment, find_run_of
 from trm_train.experiments.setting import parse_setting
-from trm_train.experiments.sources import parse_source_of, with_puzzles_at_hand
 from trm_train.targets.catalog import USABLE_ON_GPUS, compiles_here, find_target, run_with_compiler
 
 if TYPE_CHECKING:

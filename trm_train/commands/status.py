@@ -17,7 +17,7 @@ from trm_data.storage.root import resolve_root
 from trm_train.commands.common import duration, percent, validation_of
 
 if TYPE_CHECKING:
-    from trm_train.runs.overview import RunOverview
+    from trm_train.runs.status import RunOverview
 
 WATCH_S = 5.0
 """Refresh interval of --watch (s)."""
@@ -48,7 +48,7 @@ class Status:
     def run(self) -> int:
         """Print one line for each run."""
         from trm_train.experiments.sweep import read_sweeps
-        from trm_train.runs.overview import choose_runs, overview
+        from trm_train.runs.status import choose_runs, overview
 
         layout = resolve_root(self.root)
         for line in read_sweeps(layout)[1]:

@@ -10,7 +10,7 @@ from typing_extensions import override
 from trm_data.errors import SpecError
 from trm_data.loader.component import SharedPuzzles
 from trm_data.specs import check_name
-from trm_train.config.bounds import Alternatives, check_positive
+from trm_train.config.values import Alternatives, check_positive
 from trm_train.errors import ConfigError
 
 

@@ -11,8 +11,14 @@ from typing_extensions import override
 from tyro.conf import FlagConversionOff, arg
 
 from trm_data.errors import one_of
-from trm_train.config.bounds import Alternatives, check_not_negative, check_positive, check_shares
-from trm_train.config.scheduled import Curriculum, Scheduled
+from trm_train.config.values import (
+    Alternatives,
+    Curriculum,
+    Scheduled,
+    check_not_negative,
+    check_positive,
+    check_shares,
+)
 from trm_train.errors import ConfigError
 from trm_train.extensions import check_known
 

@@ -9,14 +9,17 @@ from typing import Any, ClassVar, Literal, get_args
 from typing_extensions import override
 
 from trm_data.errors import one_of
-from trm_train.config.bounds import (
+from trm_train.config.values import (
     Alternatives,
+    Function,
+    LrSchedule,
+    Piecewise,
     check_decays,
     check_not_negative,
     check_positive,
     check_shares,
+    lr_function,
 )
-from trm_train.config.scheduled import Function, LrSchedule, Piecewise, lr_function
 from trm_train.errors import ConfigError
 
 

@@ -21,7 +21,7 @@ from tyro.conf import arg
 from trm_data.extensions import take_option
 from trm_train.config.model import BlocksConfig, ModelConfig
 from trm_train.config.run import ALTERNATIVES, ExecutionConfig, RunConfig
-from trm_train.config.scheduled import PARSERS, Function, Piecewise, Spelled
+from trm_train.config.values import PARSERS, Function, Piecewise, Spelled
 from trm_train.errors import ConfigError
 
 

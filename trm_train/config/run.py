@@ -22,17 +22,18 @@ from typing import Annotated, Any, Literal
 
 from tyro.conf import Fixed, Suppress
 
-from trm_train.config.bounds import (
+from trm_train.config.data import DATA, RowsConfig
+from trm_train.config.model import ARCHITECTURES, BlocksConfig, CyclesConfig, ModelConfig, NetworkConfig
+from trm_train.config.optim import OPTIMIZERS, LossConfig, OptimConfig, OptimizerConfig
+from trm_train.config.values import (
+    PARSERS,
     Alternatives,
+    Spelled,
     check_integers,
     check_not_negative,
     check_positive,
     default_of,
 )
-from trm_train.config.data import DATA, RowsConfig
-from trm_train.config.model import ARCHITECTURES, BlocksConfig, CyclesConfig, ModelConfig, NetworkConfig
-from trm_train.config.optim import OPTIMIZERS, LossConfig, OptimConfig, OptimizerConfig
-from trm_train.config.scheduled import PARSERS, Spelled
 from trm_train.errors import ConfigError
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trm_train.config.scheduled import Curriculum
+from trm_train.config.values import Curriculum
 from trm_train.experiments.claim import NoWorse
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.setting import By

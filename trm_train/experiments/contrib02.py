@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trm_train.config.scheduled import Linear
+from trm_train.config.values import Linear
 from trm_train.experiments.claim import Alike
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.study import Study

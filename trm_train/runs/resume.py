@@ -11,14 +11,12 @@ from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import COMMITTED, CheckpointMeta, Checkpoints, Restored, weights_steps
 from trm_train.checkpoint.manager import FOLDER as CHECKPOINTS
 from trm_train.errors import CheckpointError, ConfigError
-from trm_train.metrics.table import FOLDER as METRICS
-from trm_train.metrics.table import read_metrics, totals
+from trm_train.metrics import FOLDER as METRICS
+from trm_train.metrics import read_metrics, totals
 from trm_train.runs.record import LOGS, TRACKING_FILE, RunRecord, find_record
-from trm_train.runs.status import HEARTBEATS, STATUS_FILE, read_status, written_steps
+from trm_train.runs.status import HEARTBEATS, STATUS_FILE, TESTED, read_status, written_steps
 from trm_train.state import TrainState
 
-TESTED = "tested.json"
-"""File in a run folder: the result row of the test by a batch."""
 FORGETTING = "forgetting"
 """File in a run folder while the run is being discarded."""
 

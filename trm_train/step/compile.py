@@ -27,8 +27,7 @@ from jaxtyping import Array, Int
 from trm_data.storage.cache import user_cache
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.errors import ConfigError
-from trm_train.mesh.collectives import Exchange, exchanges
-from trm_train.mesh.sharding import batch_sharding, batches_sharding, jit_train_step, replicated
+from trm_train.mesh import Exchange, batch_sharding, batches_sharding, exchanges, jit_train_step, replicated
 from trm_train.state import TrainState, abstract_state, abstract_weights
 from trm_train.step.train import TrainStep, make_train_step
 

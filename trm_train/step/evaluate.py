@@ -18,12 +18,11 @@ from jax.sharding import Mesh
 from jaxtyping import Array
 
 from trm_train.config.run import InputSpec, RunConfig
-from trm_train.mesh.sharding import look_up, whole
-from trm_train.metrics.sums import metric_sums
+from trm_train.mesh import look_up, whole
 from trm_train.model.base import States, merge
 from trm_train.objective import slot_losses
 from trm_train.state import Weights, abstract_weights
-from trm_train.step.think import Batch, make_think
+from trm_train.step.think import Batch, make_think, metric_sums
 
 EvalStep = Callable[[Weights, Batch], "EvalOutputs"]
 

@@ -27,7 +27,7 @@ from jaxtyping import Array, Float, Int
 from trm_train.config.optim import CellLoss
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.errors import ConfigError
-from trm_train.mesh.sharding import look_up, whole
+from trm_train.mesh import look_up, whole
 from trm_train.model.act import KEY_IMPLEMENTATION, Carry, halt, initial_carry, refill
 from trm_train.model.base import States, merge
 from trm_train.objective import slot_losses

@@ -24,11 +24,18 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float, Int
 
 from trm_train.config.run import InputSpec, RunConfig
-from trm_train.config.scheduled import Linear
+from trm_train.config.values import Linear
 from trm_train.errors import ConfigError
-from trm_train.mesh.collectives import batch_fingerprint
-from trm_train.mesh.sharding import BATCH, add_up, added_specs, look_up, split_parameters, update_rows, whole
-from trm_train.metrics.sums import Metrics, metric_sums, sums_by_task
+from trm_train.mesh import (
+    BATCH,
+    add_up,
+    added_specs,
+    batch_fingerprint,
+    look_up,
+    split_parameters,
+    update_rows,
+    whole,
+)
 from trm_train.model.act import Carry, exploration_min_steps, halt, refill
 from trm_train.model.base import Network, Outputs, merge
 from trm_train.objective import Losses, binary_cross_entropy, continue_target, slot_losses
@@ -45,7 +52,7 @@ from trm_train.optim import (
     value_at,
 )
 from trm_train.state import TrainState
-from trm_train.step.think import Batch
+from trm_train.step.think import Batch, Metrics, metric_sums, sums_by_task
 
 BY_TASK = "by_task"
 """For mixtures: name of the metric with the sums of each dataset [D], by name."""

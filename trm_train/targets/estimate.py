@@ -17,7 +17,7 @@ import jax
 
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.cost import flops_by_stage
-from trm_train.mesh.sharding import make_mesh
+from trm_train.mesh import make_mesh
 from trm_train.state import abstract_weights
 from trm_train.step.compile import CompiledStep, batch_element, memory_of
 from trm_train.step.evaluate import make_eval_step

@@ -15,7 +15,7 @@ from trm_data.storage.root import Layout
 from trm_train.config.run import RunConfig
 from trm_train.experiments.registry import Experiment
 from trm_train.hosts import Hosts
-from trm_train.mesh.sharding import make_greatest
+from trm_train.mesh import make_greatest
 from trm_train.state import TrainState, eval_weights
 from trm_train.training.initial import Initial
 from trm_train.training.recorder import Console, TrackingMode

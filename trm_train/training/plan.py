@@ -17,8 +17,7 @@ from trm_train.cost import DEVICE_BYTES
 from trm_train.errors import ConfigError, OutOfMemoryError
 from trm_train.experiments.dataset import plan_datasets
 from trm_train.experiments.registry import Experiment
-from trm_train.mesh.collectives import Exchange
-from trm_train.mesh.sharding import make_mesh
+from trm_train.mesh import Exchange, make_mesh
 from trm_train.runs.record import run_folder, run_name
 from trm_train.step.compile import bytes_refused, compile_train_step
 from trm_train.targets.catalog import Target

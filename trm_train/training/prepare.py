@@ -23,7 +23,7 @@ from trm_train.config.run import RunConfig, check_config, config_to_json
 from trm_train.errors import ConfigError
 from trm_train.experiments.dataset import is_named
 from trm_train.experiments.registry import Experiment
-from trm_train.mesh.sharding import cpu_threads, make_mesh
+from trm_train.mesh import cpu_threads, make_mesh
 from trm_train.runs.record import RunRecord, make_record, run_folder
 from trm_train.step.compile import use_compilation_cache
 

@@ -26,8 +26,8 @@ from trm_data.storage.store import Folder, Lease
 from trm_train.checkpoint.manager import resume_steps
 from trm_train.errors import NotFiniteError
 from trm_train.hosts import Hosts
-from trm_train.mesh.sharding import held_bytes
-from trm_train.metrics.table import MetricTable, merge_many
+from trm_train.mesh import held_bytes
+from trm_train.metrics import MetricTable, merge_many
 from trm_train.runs.record import TRACKING_FILE, RunRecord
 from trm_train.runs.status import STATUS_FILE, State, Status, now, read_status, status_bytes
 from trm_train.step.compile import CompiledStep

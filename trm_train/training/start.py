@@ -32,7 +32,7 @@ from trm_train.cost import flops_by_stage
 from trm_train.errors import BEING_TRAINED, ConfigError, HostError
 from trm_train.experiments.registry import Experiment
 from trm_train.hosts import Hosts
-from trm_train.mesh.sharding import (
+from trm_train.mesh import (
     batch_sharding,
     batches_sharding,
     data_part,

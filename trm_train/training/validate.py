@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import Dataset
 from trm_data.loader.pipeline import ReadsRows, evaluation_batches
-from trm_train.mesh.sharding import batch_sharding, data_part, make_gather, put_batch
+from trm_train.mesh import batch_sharding, data_part, make_gather, put_batch
 from trm_train.step.evaluate import EvalOutputs
 
 BATCH_EXAMPLES = 256
@@ -93,7 +93,7 @@ def validate(
     limit: int = 0,
     beat: Callable[[], None] = lambda: None,
 ) -> dict[str, float]:
-    """Return metric sums over a split, by name (`trm_train.metrics.sums`); call `beat` after every batch.
+    """Return metric sums over a split, by name (`trm_train.step.think`); call `beat` after every batch.
 
     For puzzles with several correct answers, `optimal` counts the answers that are as good as the label.
     """

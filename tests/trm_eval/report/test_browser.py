@@ -13,9 +13,19 @@ import numpy as np
 import pytest
 
 from trm_data.show.drawing import Drawing
-from trm_eval.report.blocks import Animation, Bullets, Drawings, Heading, Page, Picture, Query, Table, Text
+from trm_eval.report.blocks import (
+    Animation,
+    Bullets,
+    Drawings,
+    Heading,
+    Page,
+    Picture,
+    Query,
+    Table,
+    Text,
+    to_html,
+)
 from trm_eval.report.canvas import draw, look
-from trm_eval.report.write import to_html
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 NO_BROWSER = "no chromium, chromium-browser or google-chrome in PATH: what a page looks like is not tested"

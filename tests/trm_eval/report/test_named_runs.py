@@ -20,8 +20,8 @@ from trm_eval.errors import EvalError
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.report.blocks import Table
-from trm_eval.report.named_runs import gather_runs, runs_named
 from trm_eval.report.page import study_page
+from trm_eval.report.study import gather_runs, runs_named
 from trm_train.console import RunConsole
 from trm_train.experiments.setting import SETTINGS
 from trm_train.training.loop import train

@@ -26,8 +26,7 @@ from trm_eval.report.breakdown import (
 from trm_eval.report.figures import training_pictures
 from trm_eval.report.group import Group, Member
 from trm_eval.report.page import DIFFERENT_TESTS, findings
-from trm_eval.report.provenance import _differences, provenance_blocks
-from trm_eval.report.puzzles import puzzle_blocks
+from trm_eval.report.sections import _differences, provenance_blocks, puzzle_blocks
 from trm_eval.report.verdict import best_of
 from trm_eval.tables.query import query_results
 from trm_train.experiments.guide import Guide

@@ -24,14 +24,12 @@ from trm_eval.errors import EvalError
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.report import study
-from trm_eval.report.blocks import Bullets, Heading, Page, Query, Table, Text
+from trm_eval.report.blocks import Bullets, Heading, Page, Query, Table, Text, write_report
 from trm_eval.report.figures import accuracy_figure
 from trm_eval.report.group import Group, Member
-from trm_eval.report.named_runs import gather_runs, runs_named
 from trm_eval.report.page import findings, study_page
-from trm_eval.report.study import gather
+from trm_eval.report.study import gather, gather_runs, runs_named
 from trm_eval.report.verdict import ends_over_seeds
-from trm_eval.report.write import write_report
 from trm_eval.statistics import Paired, wilson
 from trm_eval.tables.query import query_results
 from trm_eval.tables.writer import replace_table, rows_of_evals, table_folder
@@ -326,7 +324,7 @@ def test_a_report_without_png_names_none(
         write_report(page, tmp_path / "r", png=png)
         return write_report(page, out, png=png)
 
-    monkeypatch.setattr("trm_eval.report.write.write_report", write_both)
+    monkeypatch.setattr("trm_eval.report.blocks.write_report", write_both)
     command = ["report", "measured", "--scale", "tiny", "--root", layout.place, "--no-png", "--out"]
     with pytest.raises(SystemExit, match="0"):
         main([*command, str(tmp_path / "mini.md")])

@@ -14,8 +14,8 @@ from trm_eval.serve.curves import MEASURES, curves_of, draw_curves
 from trm_eval.serve.parts import names_of_runs
 from trm_eval.serve.runs import Filter, choices, runs_now
 from trm_eval.tables.query import query_results
-from trm_train.runs.overview import overview
 from trm_train.runs.record import run_name
+from trm_train.runs.status import overview
 
 
 def shown(root: Layout, wanted: Filter = Filter()) -> dict[str, dict]:  # noqa: B008

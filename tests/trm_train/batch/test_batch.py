@@ -19,9 +19,8 @@ import pytest
 import trm_eval
 from tests.conftest import run_here
 from trm_data.storage.root import resolve_root
-from trm_train.batch import flow
-from trm_train.batch.flow import BatchOptions, Job, run_jobs
-from trm_train.batch.plan import plan_batch
+from trm_train import batch
+from trm_train.batch import BatchOptions, Job, plan_batch, run_jobs
 from trm_train.cli import main
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import select_experiments
@@ -53,7 +52,7 @@ SMALL = [
 ]
 
 
-def batch(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_batch(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return run_here(main, "batch", "--scale", "tiny", "--root", str(root), *arguments)
 
 
@@ -61,13 +60,15 @@ def batch(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A root with two finished runs."""
     folder = tmp_path_factory.mktemp("batch")
-    done = batch(folder, "exp09a", "exp01f", *SMALL, "--model.l-cycles", "1", "--log-dir", str(folder / "l"))
+    done = run_batch(
+        folder, "exp09a", "exp01f", *SMALL, "--model.l-cycles", "1", "--log-dir", str(folder / "l")
+    )
     assert done.returncode == 0, done.stderr
     return folder
 
 
 def test_runs_are_trained_tested_and_summed_up(root: Path) -> None:
-    done = batch(root, "exp09a", "exp01f", *SMALL, "--model.l-cycles", "1", "--json")
+    done = run_batch(root, "exp09a", "exp01f", *SMALL, "--model.l-cycles", "1", "--json")
     rows = json.loads(done.stdout)
     assert [(row["experiment"], row["names"], row["state"]) for row in rows] == [
         ("exp01f", ["exp01f"], "done"),
@@ -82,18 +83,18 @@ def test_runs_are_trained_tested_and_summed_up(root: Path) -> None:
 
 def test_what_is_done_is_skipped(root: Path) -> None:
     arguments = ("exp09a", "exp01f", *SMALL, "--model.l-cycles", "1", "--json")
-    again = batch(root, *arguments)
+    again = run_batch(root, *arguments)
     assert again.returncode == 0, again.stderr
     assert [row["state"] for row in json.loads(again.stdout)] == ["done", "done"]
     assert "training" not in again.stderr
-    plan = json.loads(batch(root, *arguments, "--dry-run").stdout)
+    plan = json.loads(run_batch(root, *arguments, "--dry-run").stdout)
     assert [fact["state"] for fact in plan] == ["done", "done"]
 
 
 def test_a_test_whose_result_is_gone_is_made_again(root: Path) -> None:
     (gone,) = root.glob("results/evals/experiment=exp01f/run=*/*.parquet")
     gone.unlink()
-    again = batch(root, "exp01f", *SMALL, "--model.l-cycles", "1")
+    again = run_batch(root, "exp01f", *SMALL, "--model.l-cycles", "1")
     assert again.returncode == 0, again.stderr
     assert "testing" in again.stderr
     assert "training" not in again.stderr
@@ -139,12 +140,12 @@ def test_status_and_list_say_how_they_went(root: Path, capsys: pytest.CaptureFix
 def test_one_that_fails_stops_the_others_unless_asked_to_go_on(root: Path) -> None:
     # With seed 1 nothing is done yet; a mesh axis that one device cannot fill fails when the run starts.
     wrong = (*SMALL, "--model.l-cycles", "1", "--seeds", "1", "--execution.model-parallel", "3")
-    done = batch(root, "exp01e", "exp01f", *wrong, "--json")
+    done = run_batch(root, "exp01e", "exp01f", *wrong, "--json")
     assert done.returncode == 1, done.stderr
     rows = json.loads(done.stdout)
     assert [row["state"] for row in rows] == ["failed", "waiting"]
     assert "execution.model_parallel: not a divisor of the number of devices (got 3" in rows[0]["reason"]
-    done = batch(root, "exp01e", "exp01f", *wrong, "--json", "--continue-on-failure")
+    done = run_batch(root, "exp01e", "exp01f", *wrong, "--json", "--continue-on-failure")
     assert done.returncode == 1
     assert [row["state"] for row in json.loads(done.stdout)] == ["failed", "failed"]
 
@@ -246,7 +247,7 @@ def test_one_of_each_mechanism(root: Path) -> None:
     )
     small = [word for word in SMALL if word != "--total-steps"]
     small = [word for word in small if word != "30"]
-    done = batch(
+    done = run_batch(
         root, *names, *small, "--total-steps", "40", "--model.hidden-size", "16", "--jobs", "2", "--json"
     )
     assert done.returncode == 0, done.stderr
@@ -289,7 +290,7 @@ def test_why_a_run_failed_is_the_last_line_of_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, reason: str
 ) -> None:
     job, options, messages = planned_job(tmp_path / "root", tmp_path)
-    monkeypatch.setattr(flow, "TRAIN", program)
+    monkeypatch.setattr(batch, "TRAIN", program)
     run_jobs([job], options)
     assert job.state == "failed"
     assert reason in job.reason
@@ -299,7 +300,7 @@ def test_why_a_run_failed_is_the_last_line_of_its_log(
 def test_whatever_ends_a_batch_ends_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     job, options, _ = planned_job(tmp_path / "root", tmp_path)
     other, *_ = planned_job(tmp_path / "root", tmp_path)
-    monkeypatch.setattr(flow, "TRAIN", "import time; time.sleep(600)")
+    monkeypatch.setattr(batch, "TRAIN", "import time; time.sleep(600)")
     ended = [KeyboardInterrupt()]
 
     def interrupted_once(futures: list[Future[None]]) -> None:
@@ -309,7 +310,7 @@ def test_whatever_ends_a_batch_ends_its_processes(tmp_path: Path, monkeypatch: p
             raise ended.pop()
         wait(futures)
 
-    monkeypatch.setattr(flow, "wait", interrupted_once)
+    monkeypatch.setattr(batch, "wait", interrupted_once)
     with pytest.raises(KeyboardInterrupt):
         run_jobs([job, other], options)
     assert (job.state, other.state) == ("interrupted", "waiting")

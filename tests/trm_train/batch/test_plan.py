@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from trm_data.storage.root import resolve_root
-from trm_train.batch import plan
-from trm_train.batch.plan import missing_datasets, plan_batch, shares
+from trm_train import batch
+from trm_train.batch import missing_datasets, plan_batch, shares
 from trm_train.cli import main
 from trm_train.commands.batch import change_of
 from trm_train.config.run import RunConfig
@@ -86,8 +86,8 @@ def test_a_dataset_that_nobody_can_build(tmp_path: Path) -> None:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(plan.shutil, "which", lambda _: None)
-    monkeypatch.setattr(plan.os, "sched_getaffinity", lambda _: {4, 0, 2, 6})
+    monkeypatch.setattr(batch.shutil, "which", lambda _: None)
+    monkeypatch.setattr(batch.os, "sched_getaffinity", lambda _: {4, 0, 2, 6})
     return tmp_path
 
 

@@ -11,7 +11,7 @@ from tests.multiprocess.processes import RUN
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.checkpoint.manager import Keep, resume_steps, weights_steps
 from trm_train.cli import main
-from trm_train.metrics.table import read_metrics
+from trm_train.metrics import read_metrics
 from trm_train.runs.record import list_runs
 
 STEPS = [10, 20, 30, 40, 50]

@@ -15,8 +15,7 @@ from tests.conftest import PROJECT
 from tests.multiprocess.processes import RUN
 from tests.trm_train.launch.conftest import Cloud, script
 from trm_data.storage.root import resolve_root
-from trm_train.runs.overview import find_runs
-from trm_train.runs.status import read_status
+from trm_train.runs.status import find_runs, read_status
 
 FIRST_PORT = 61440
 """Base of jax's port under Slurm; the port is this plus the job number modulo 4,096."""

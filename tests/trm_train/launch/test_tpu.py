@@ -9,8 +9,8 @@ import pytest
 from tests.trm_train.launch.conftest import Cloud
 from trm_train.errors import CapacityError, LaunchError
 from trm_train.launch import scripts
+from trm_train.launch.flow import RUNTIMES, Tpu, TpuRequest
 from trm_train.launch.scripts import Source
-from trm_train.launch.tpu import RUNTIMES, Tpu, TpuRequest
 
 RUN = "quickstart-00000000-s0"
 QUOTA = "Quota limit 'TPUV4PodPerProjectPerZoneForTPUAPI' has been exceeded. Limit: 0 in zone us-central2-b."

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from trm_train.mesh.collectives import Collective, collectives, exchanges
+from trm_train.mesh import Collective, collectives, exchanges
 
 BATCH, WIDTH, TABLE = 64, 50, 2048
 SCRIPT = """
@@ -19,8 +19,8 @@ import jax
 from trm_train.config.data import DataConfig
 from trm_train.config.run import ExecutionConfig
 from trm_train.config.run import *
-from trm_train.mesh.collectives import collectives
-from trm_train.mesh.sharding import make_mesh
+from trm_train.mesh import collectives
+from trm_train.mesh import make_mesh
 from trm_train.step.compile import compile_train_step
 
 model = ModelConfig(hidden_size=32, num_heads=2, num_layers=1, h_cycles=2, l_cycles=2, halt_max_steps=3,

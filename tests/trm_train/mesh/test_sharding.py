@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from trm_train.errors import ConfigError
-from trm_train.mesh.sharding import make_mesh
+from trm_train.mesh import make_mesh
 
 FIRST_STEP, LATER_STEPS = 1e-6, 1e-4
 """Maximum relative differences of the metrics due to rounding, at the first step and over 20, at a rate of 1e-4."""
@@ -22,7 +22,7 @@ from jax.sharding import PartitionSpec as P
 from trm_train.config.data import DataConfig
 from trm_train.config.run import ExecutionConfig
 from trm_train.config.run import *
-from trm_train.mesh.sharding import batch_sharding, jit_train_step, make_mesh
+from trm_train.mesh import batch_sharding, jit_train_step, make_mesh
 from trm_train.state import init_state
 from trm_train.step.train import make_train_step
 

@@ -10,8 +10,8 @@ SCRIPT = """
 import jax, jax.numpy as jnp, numpy as np
 from functools import partial
 from jax.sharding import NamedSharding
-from trm_train.mesh.sharding import batch_sharding, make_mesh
-from trm_train.mesh.sharding import look_up, rows_spec, update_rows
+from trm_train.mesh import batch_sharding, make_mesh
+from trm_train.mesh import look_up, rows_spec, update_rows
 from trm_train.optim import sign_sgd
 
 rng = np.random.default_rng(0)

@@ -15,8 +15,8 @@ from trm_data.loader.dataset import open_dataset
 from trm_data.loader.pipeline import make_loader
 from trm_data.storage.root import Layout
 from trm_train.cli import main
-from trm_train.mesh.collectives import batch_fingerprint
-from trm_train.metrics.table import read_metrics
+from trm_train.mesh import batch_fingerprint
+from trm_train.metrics import read_metrics
 from trm_train.runs.record import list_runs
 
 

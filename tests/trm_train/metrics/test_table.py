@@ -9,9 +9,9 @@ from trm_data.errors import BucketError, CorruptFileError
 from trm_data.storage.atomic import stem_of
 from trm_data.storage.local import LocalStore
 from trm_data.storage.store import Folder
+from trm_train import metrics as metrics
 from trm_train.errors import TrainError
-from trm_train.metrics import table as metrics
-from trm_train.metrics.table import (
+from trm_train.metrics import (
     SCHEMA,
     SUM_OF,
     MetricTable,

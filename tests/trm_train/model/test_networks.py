@@ -23,8 +23,7 @@ from trm_train.config.model import ARCHITECTURES, ModelConfig, NetworkConfig
 from trm_train.config.optim import OPTIMIZERS, AdamWConfig, OptimConfig
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.errors import CheckpointError
-from trm_train.mesh.collectives import fingerprints
-from trm_train.mesh.sharding import jit_train_step, make_mesh
+from trm_train.mesh import fingerprints, jit_train_step, make_mesh
 from trm_train.model.base import FixedLatent, Network, PuzzleTable, States, table_rows
 from trm_train.model.blocks import TRM
 from trm_train.model.layers import HaltHead, InputEmbedding, Linear, SwiGLU, rms_norm, truncated_normal

@@ -16,7 +16,7 @@ from flax import nnx
 
 from tests.trm_train.test_execution import detail_of, relative
 from tests.trm_train.test_step import CONFIG, MODEL, SPEC
-from trm_train.mesh.sharding import make_mesh
+from trm_train.mesh import make_mesh
 from trm_train.model import attention, networks
 from trm_train.model.base import split
 from trm_train.model.layers import look_up_by_product, look_up_by_scatter

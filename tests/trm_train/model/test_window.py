@@ -26,7 +26,7 @@ from trm_train.cost import count_network
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import find_experiment
 from trm_train.experiments.setting import SETTINGS, Setting
-from trm_train.metrics.table import read_metrics
+from trm_train.metrics import read_metrics
 from trm_train.model.attention import Attention
 from trm_train.model.blocks import TRM
 from trm_train.model.window import WindowAttention

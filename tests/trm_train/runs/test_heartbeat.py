@@ -22,12 +22,12 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.cli import main
 from trm_train.hosts import Hosts
-from trm_train.runs.overview import condition
 from trm_train.runs.record import make_record, read_record, run_folder, write_record
 from trm_train.runs.status import (
     HEARTBEATS,
     STATUS_FILE,
     Status,
+    condition,
     is_dead,
     read_heartbeats,
     read_status,

@@ -17,7 +17,7 @@ from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import weights_steps
 from trm_train.cli import main
 from trm_train.errors import CheckpointError, ConfigError
-from trm_train.metrics.table import read_metrics
+from trm_train.metrics import read_metrics
 from trm_train.runs.record import find_run
 from trm_train.runs.resume import Policy, plan_pruning, prune_run
 

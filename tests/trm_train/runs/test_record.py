@@ -19,7 +19,6 @@ from trm_train.config.run import identity_hash
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import find_experiment
 from trm_train.experiments.setting import Setting
-from trm_train.runs.overview import find_runs
 from trm_train.runs.record import (
     CONFIG_FILE,
     FORMAT_VERSION,
@@ -36,6 +35,7 @@ from trm_train.runs.record import (
     write_record,
 )
 from trm_train.runs.resume import continue_record
+from trm_train.runs.status import find_runs
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from trm_data.storage.store import Folder, Lease
 from trm_train.console import RunConsole
 from trm_train.errors import NotFiniteError
 from trm_train.hosts import Hosts
-from trm_train.metrics.table import read_metrics
+from trm_train.metrics import read_metrics
 from trm_train.runs.record import LOGS, make_record
 from trm_train.runs.status import STATUS_FILE, read_status
 from trm_train.training import observe, recorder

@@ -17,9 +17,9 @@ from tests.trm_train.test_loop import TINY, final_state, metrics_without_clock, 
 from trm_data.loader.dataset import open_dataset
 from trm_data.storage.root import Layout
 from trm_train.config.run import RunConfig
-from trm_train.config.scheduled import Curriculum
-from trm_train.mesh.sharding import make_mesh
-from trm_train.metrics.table import read_metrics
+from trm_train.config.values import Curriculum
+from trm_train.mesh import make_mesh
+from trm_train.metrics import read_metrics
 from trm_train.training import loop
 from trm_train.training.observe import Pace
 from trm_train.training.start import Prefetcher, TrainResult, dispatches, hold_rows, numbered

@@ -16,7 +16,7 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import saved_steps
 from trm_train.cli import main
-from trm_train.metrics.table import CLOCKED, read_metrics
+from trm_train.metrics import CLOCKED, read_metrics
 from trm_train.runs.record import list_runs
 from trm_train.runs.status import read_status
 from trm_train.training import loop

@@ -16,7 +16,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.engine.base import Engine, slices
+from trm_data.engine import Engine, slices
 from trm_data.errors import SpecError
 from trm_data.kinds.arc.encode import Pair, encode_pairs
 from trm_data.kinds.arc.options import ArcOptions

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from trm_data.encode import PAD
-from trm_data.engine.base import Engine
+from trm_data.engine import Engine
 from trm_data.errors import SourceError, SpecError
 from trm_data.kinds.arc.choose import (
     EVALUATION2_HAS_OF_EVALUATION,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from trm_data.encode import MAZE_FREE, MAZE_GOAL, MAZE_PATH, MAZE_START, MAZE_VOCABULARY_SIZE, MAZE_WALL
-from trm_data.engine.base import Engine
+from trm_data.engine import Engine
 from trm_data.errors import SpecError
 from trm_data.kinds.base import (
     Answer,

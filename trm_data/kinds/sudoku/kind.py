@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from trm_data.encode import SUDOKU_BLANK, sudoku_vocabulary_size
-from trm_data.engine.base import Engine
+from trm_data.engine import Engine
 from trm_data.errors import SpecError
 from trm_data.kinds.base import (
     Answer,

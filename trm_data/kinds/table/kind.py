@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from trm_data.engine.base import Engine
+from trm_data.engine import Engine
 from trm_data.errors import SpecError
 from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, check_sizes, named_problems
 from trm_data.kinds.choosing import (

@@ -186,7 +186,7 @@ class MetricTable:
         if unknown := sorted(named.keys() - set(SCHEMA.names)):
             raise TrainError(
                 f"train_metrics: no column for the metric {', '.join(map(repr, unknown))}. "
-                "Add it to the schema in trm_train/metrics/table.py."
+                "Add it to the schema in trm_train/metrics.py."
             )
         self._rows.append(named)
 

@@ -1,1 +1,0 @@
-"""Batches of runs: plan, devices, processes and summary."""

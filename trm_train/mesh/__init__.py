@@ -1,1 +1,0 @@
-"""Sharding of state and batches over devices."""

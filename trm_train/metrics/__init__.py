@@ -1,1 +1,0 @@
-"""Metrics as sums and counts: `sums` on the devices, `table` on disk."""
