@@ -216,6 +216,7 @@ def test_runs_from_python_and_the_command_are_the_same(root: Layout) -> None:
     assert sorted(set(scaling["train_puzzles"])) == [24, 36]
     pairs = trm_eval.sql("@pairs", root)
     assert pairs.filter(pl.col("varies_a") == rows[0]["varies"]).height == 6  # the three others, of each seed
+    assert error_of(main, "status", "mime", "--root", root.place)[1].count("'mine'") == 1
     status = json.loads(run_here(main, "status", "mine", "--root", root.place, "--json").stdout)
     assert {one["run"]: one["sweeps"]["mine"] for one in status} == {
         row["run"]: row["varies"] for row in rows

@@ -349,8 +349,9 @@ def choose_runs(
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in _names(one, aliases))
     ]
     if not chosen:
-        said = f"no run is called {' or '.join(patterns)}"
-        raise ConfigError(no_such(said, patterns[0], [one.run for one in found], "trm-train status"))
+        said, names = f"no run is called {' or '.join(patterns)}", (_names(one, aliases) for one in found)
+        known = dict.fromkeys(name for of_run in names for name in of_run)
+        raise ConfigError(no_such(said, patterns[0], known, "trm-train status"))
     return chosen
 
 
