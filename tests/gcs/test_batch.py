@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import run_here
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
-from tests.trm_train.batch.test_batch import SMALL
+from tests.trm_train.test_batch import SMALL
 from trm_data.storage.root import Layout
 from trm_eval.tables.query import query_results
 from trm_train.cli import main

@@ -25,15 +25,8 @@ from trm_data.kinds.registry import (
 PACKAGE = Path(trm_data.__file__).parent
 KNOW_NO_KIND = sorted(
     [
-        *(
-            PACKAGE / name
-            for name in ("request.py", "card.py", "specs.py", "export.py", "named.py", "manifest.py")
-        ),
-        *(
-            path
-            for folder in ("build", "commands", "engine", "verify")
-            for path in (PACKAGE / folder).glob("*.py")
-        ),
+        *(PACKAGE / name for name in ("card.py", "specs.py", "export.py", "named.py", "manifest.py")),
+        *(path for folder in ("commands", "engine", "verify") for path in (PACKAGE / folder).glob("*.py")),
     ]
 )
 

@@ -1,4 +1,8 @@
-"""Checkpoints are restored bit for bit or refused; interrupted copies are not checkpoints."""
+"""Checkpoints are restored bit for bit or refused; interrupted copies are not checkpoints.
+
+Which weights are kept: the newest, those at an interval, and the best.
+Messages about Orbax's unfinished work are suppressed, even with other hooks for unraisable exceptions.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +10,19 @@ import dataclasses
 import json
 import random
 import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
 
+from tests.conftest import run_here
+from tests.multiprocess.processes import RUN
 from trm_data.storage.atomic import with_digest
-from trm_data.storage.root import resolve_root
+from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import (
     COMMITTED,
@@ -23,13 +31,17 @@ from trm_train.checkpoint.manager import (
     Checkpoints,
     Keep,
     fingerprints,
+    let_work_be_given_up,
     restore_weights,
     resume_steps,
     saved_steps,
     weights_steps,
 )
 from trm_train.checkpoint.tree import state_tree, weights_tree
+from trm_train.cli import main
 from trm_train.errors import CheckpointError
+from trm_train.metrics import read_metrics
+from trm_train.runs.record import list_runs
 from trm_train.state import TrainState
 from trm_train.training.start import TrainResult
 
@@ -297,3 +309,59 @@ def test_fingerprints_see_every_bit_and_every_place() -> None:
     for other in (swapped, nudged, -base["a"], base["a"].T.reshape(3, 4)):
         assert fingerprints({**base, "a": other})["a"] != before["a"]
     assert fingerprints({**base, "b": ~base["b"]})["b"] != before["b"]
+
+
+STEPS = [10, 20, 30, 40, 50]
+SCORES = {10: 0.1, 20: 0.9, 30: 0.3, 40: 0.9}
+
+
+@pytest.mark.parametrize(
+    ("keep", "kept"),
+    [
+        (Keep(), STEPS),
+        (Keep(every=20), STEPS),
+        (Keep(1), [50]),
+        (Keep(2, best=False, scores=SCORES), [40, 50]),
+        (Keep(1, scores=SCORES), [40, 50]),  # tie: the later one
+        (Keep(1, scores={10: 0.5, 99: 0.9}), [10, 50]),  # deleted, or not validated
+        (Keep(1, every=20, scores={30: 0.1}), [20, 30, 40, 50]),
+        (Keep(1, scores={10: float("nan"), 20: 0.5, 30: float("nan")}), [20, 50]),
+        (Keep(9), STEPS),
+    ],
+)
+def test_what_stays(keep: Keep, kept: list[int]) -> None:
+    assert sorted(keep.kept(STEPS)) == kept
+
+
+@pytest.mark.integration
+def test_a_run_keeps_the_newest_weights_and_the_best_over_two_starts(
+    small_layout: Layout, tmp_path: Path
+) -> None:
+    (tmp_path / "datasets").symlink_to(small_layout.dataset("small").here.parent)
+    options = [*RUN, "--root", str(tmp_path), "--execution.validate-every", "1", "--optim.lr-min-ratio", "1"]
+    options += ["--execution.checkpoint-every", "1", "--execution.keep-weights", "1", "--total-steps", "4"]
+    for more in (["--execution.keep-weights-every", "3"], ["--extend", "8"]):
+        done = run_here(main, *options, *more)
+        assert done.returncode == 0, done.stderr
+        (run,) = list_runs(resolve_root(tmp_path))
+        rows = [row for row in read_metrics(run).to_pylist() if row["split"] == "validation"]
+        last = rows[-1]["step"]
+        # The best is either kept from before, or came later.
+        best = max(rows, key=lambda row: (row["exact_count"], row["step"]))["step"]
+        assert set(weights_steps(run)) == ({3, best, last} if last == 4 else {best, last}), rows
+        assert resume_steps(run) == [last - 1, last]
+
+
+def test_given_up_work_is_silent_again_after_somebody_has_put_another_hook(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed = SimpleNamespace(exc_value=RuntimeError("Event loop is closed"), object=None)
+    other = SimpleNamespace(exc_value=RuntimeError("of somebody else"), object=None)
+    for _ in range(2):
+        heard: list[object] = []
+        monkeypatch.setattr(sys, "unraisablehook", heard.append)
+        let_work_be_given_up()
+        let_work_be_given_up()
+        sys.unraisablehook(closed)  # pyright: ignore[reportArgumentType]
+        sys.unraisablehook(other)  # pyright: ignore[reportArgumentType]
+        assert heard == [other]
