@@ -226,17 +226,17 @@ def report_profile(report: Report, case: Case, steps: Callable[[], Any], folder:
 def measure_forms(report: Report, hidden: int, batch: int, dtype: str, peak: float, repeats: int) -> None:
     """The training step of mlp_t in each form, and of attention written out and fused."""
     name = networks.platform_of(None)
-    own = networks.FORMS[name]
+    own = networks.KERNELS[name]
     try:
         for label, change in CHANGES.items():
-            networks.FORMS[name] = replace(own, **change)
+            networks.KERNELS[name] = replace(own, **change)
             case = synthetic("mlp_t", hidden, batch, dtype)
             measure_training(report, replace(case, name=f"{label}: {case.name}"), peak, repeats)
-        networks.FORMS[name] = replace(own, attention="plain")
+        networks.KERNELS[name] = replace(own, attention="plain")
         case = synthetic("attention", hidden, batch, dtype)
         measure_training(report, replace(case, name=f"written out: {case.name}"), peak, repeats)
     finally:
-        networks.FORMS[name] = own
+        networks.KERNELS[name] = own
 
 
 def compare_attention(report: Report, length: int) -> None:

@@ -29,7 +29,7 @@ from trm_data.storage.root import DatasetFolder, Layout
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Form = Literal["npy", "parquet", "hf"]
+FileFormat = Literal["npy", "parquet", "hf"]
 CHUNK_ROWS = 8_192
 FILE_ROWS = 1 << 20
 HUB_LICENCES = ("apache-2.0", "mit", "cc0-1.0", "cc-by-4.0", "cc-by-sa-4.0", "bsd-3-clause")
@@ -46,7 +46,7 @@ SIZES = (
 
 
 def export_dataset(
-    layout: Layout, name: str, out: Path, form: Form, progress: Progress | None = None
+    layout: Layout, name: str, out: Path, form: FileFormat, progress: Progress | None = None
 ) -> list[Path]:
     """Write a dataset into a new folder, atomically.
 

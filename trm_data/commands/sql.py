@@ -13,7 +13,7 @@ from tyro.conf import Positional, arg
 
 from trm_data.command import Json, Root, SkipDamaged, Wide, emit, ending_at_once, say_what_is_left_out
 from trm_data.errors import QueryError, UsageError
-from trm_data.show.render import DRAWN, Form, print_result, print_table
+from trm_data.show.render import DRAWN, OutputFormat, print_result, print_table
 from trm_data.storage.root import resolve_root
 
 if TYPE_CHECKING:
@@ -31,17 +31,17 @@ Out = Annotated[
 ]
 
 
-FormOption = Annotated[
-    Form | None,
+FormatOption = Annotated[
+    OutputFormat | None,
     arg(
         name="format",
-        metavar="{" + ",".join(get_args(Form)) + "}",
+        metavar="{" + ",".join(get_args(OutputFormat)) + "}",
         help="Output format (default: from the extension of --out, else table). vertical has a line for each column.",
         help_behavior_hint="",
     ),
 ]
 
-ENDINGS: Mapping[str, Form] = {
+ENDINGS: Mapping[str, OutputFormat] = {
     ".csv": "csv",
     ".json": "json",
     ".md": "markdown",
@@ -51,7 +51,7 @@ ENDINGS: Mapping[str, Form] = {
 """Default output format by file name extension."""
 
 
-def choose_form(named: Form | None, out: str | None, *, as_json: bool) -> Form:
+def choose_format(named: OutputFormat | None, out: str | None, *, as_json: bool) -> OutputFormat:
     """Return the output format: the requested one, else from the file name, else a table."""
     if as_json and named not in (None, "json"):
         raise QueryError(f"--json and --format {named}: one of them")
@@ -105,7 +105,7 @@ def _print_view(view: View) -> None:
     print_table(["column", "type", "what it says"], rows)
 
 
-def give_answer(found: QueryResult, form: Form, out: str | None, *, wide: bool = False) -> None:
+def give_answer(found: QueryResult, form: OutputFormat, out: str | None, *, wide: bool = False) -> None:
     """Print the result of a query, or write it to a file atomically.
 
     Args:
@@ -145,7 +145,7 @@ class Sql:
 
     query: Annotated[Positional[str | None], arg(metavar="QUERY", help_behavior_hint="")] = None
     """SQL, or a file FILE.sql that has it; from standard input for `-`, or where a pipe has it."""
-    form: FormOption = None
+    form: FormatOption = None
     json: Json = False
     wide: Wide = False
     out: Out = None
@@ -161,7 +161,7 @@ class Sql:
         query = read_query(self.query or "-")
         if query.startswith("@"):
             raise UsageError(f"{query}: named queries belong to results: trm-eval sql {query}")
-        form = choose_form(self.form, self.out, as_json=self.json)
+        form = choose_format(self.form, self.out, as_json=self.json)
         try:
             with ending_at_once():
                 found = query_catalog(resolve_root(self.root), query, as_table=form == "parquet")

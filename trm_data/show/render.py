@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
     from trm_data.show.drawing import Drawing
 
-Form = Literal["table", "vertical", "csv", "json", "markdown", "parquet"]
+OutputFormat = Literal["table", "vertical", "csv", "json", "markdown", "parquet"]
 """Output format of a query; `vertical` prints a line for every column of every row."""
 
-DRAWN: Form = "table"
+DRAWN: OutputFormat = "table"
 """Default output format, for human readers."""
 
 IN_A_PIPE = "; a pipe (| less -S) has all"
@@ -61,7 +61,7 @@ class Result(Protocol):
         ...
 
 
-def print_result(result: Result, form: Form, *, wide: bool = False, hint: str = IN_A_PIPE) -> None:
+def print_result(result: Result, form: OutputFormat, *, wide: bool = False, hint: str = IN_A_PIPE) -> None:
     """Print the result of a query as a table for people, or in a machine-readable format.
 
     Args:
@@ -82,7 +82,7 @@ def print_result(result: Result, form: Form, *, wide: bool = False, hint: str = 
         sys.stdout.write("\n".join(map(visible, text.split("\n"))) if sys.stdout.isatty() else text)
 
 
-def result_bytes(result: Result, form: Form) -> bytes:
+def result_bytes(result: Result, form: OutputFormat) -> bytes:
     """Return the result of a query as file content; Parquet needs its Arrow table."""
     if form != "parquet":
         return _text(result, form).encode()
@@ -94,7 +94,7 @@ def result_bytes(result: Result, form: Form) -> bytes:
     return content.getvalue()
 
 
-def _text(result: Result, form: Form) -> str:
+def _text(result: Result, form: OutputFormat) -> str:
     if form == "table":
         return "\n".join(["", *table_lines(result.columns, result.rows), "", ""])
     if form == "vertical":

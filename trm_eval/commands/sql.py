@@ -10,7 +10,7 @@ from typing import Annotated
 from tyro.conf import Positional, arg
 
 from trm_data.command import Json, Root, SkipDamaged, Wide, emit, ending_at_once, say_what_is_left_out
-from trm_data.commands.sql import FormOption, Out, choose_form, give_answer, give_views, read_query
+from trm_data.commands.sql import FormatOption, Out, choose_format, give_answer, give_views, read_query
 from trm_data.errors import QueryError
 from trm_data.storage.root import root_to_read
 
@@ -36,7 +36,7 @@ class Sql:
 
     query: Annotated[Positional[str | None], arg(metavar="QUERY", help_behavior_hint="")] = None
     """SQL, or the name of a query behind `@`; a file FILE.sql that has one; `-` for standard input."""
-    form: FormOption = None
+    form: FormatOption = None
     json: Json = False
     wide: Wide = False
     out: Out = None
@@ -56,7 +56,7 @@ class Sql:
                 "no query (expected SQL, @NAME, FILE.sql or -). trm-eval queries lists the named ones."
             )
         query = read_query("-" if self.query is None else self.query)
-        form = choose_form(self.form, self.out, as_json=self.json)
+        form = choose_format(self.form, self.out, as_json=self.json)
         with skipping_damaged(self.skip_damaged), ending_at_once():
             found = query_results(layout, query, verify=self.verify, as_table=form == "parquet")
         give_answer(found, form, self.out, wide=self.wide)

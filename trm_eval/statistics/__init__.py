@@ -22,16 +22,16 @@ from trm_eval.statistics.intervals import (
     wilson,
     with_tests,
 )
-from trm_eval.statistics.scaling import Band, Effect, Fit, Form, anova, band, choose_fit, fit, saturation
+from trm_eval.statistics.scaling import Band, Effect, Fit, Variant, anova, band, choose_fit, fit, saturation
 
 __all__ = [
     "AcrossSeeds",
     "Band",
     "Effect",
     "Fit",
-    "Form",
     "Interval",
     "Paired",
+    "Variant",
     "across_seeds",
     "anova",
     "band",

@@ -32,8 +32,8 @@ from trm_eval.statistics.intervals import LEVEL, ROUNDING, check_columns, check_
 
 Array = NDArray[np.float64]
 
-Form = Literal["power law", "log-linear"]
-LEAST: dict[Form, int] = {"power law": 4, "log-linear": 3}
+Variant = Literal["power law", "log-linear"]
+LEAST: dict[Variant, int] = {"power law": 4, "log-linear": 3}
 """Minimum number of distinct x for each form: its number of parameters plus one."""
 LEAST_TO_CHOOSE = 5
 """Minimum number of runs to choose a curve; AICc is undefined for fewer, even for the log-linear curve."""
@@ -64,7 +64,7 @@ class Fit:
         unit: Unit of x in a power law: 1, unless a would overflow or vanish.
     """
 
-    form: Form
+    form: Variant
     a: float
     b: float
     ceiling: float | None
@@ -108,7 +108,7 @@ class Band:
     fits: int
 
 
-def fit(frame: pl.DataFrame, x: str, y: str, form: Form) -> Fit:
+def fit(frame: pl.DataFrame, x: str, y: str, form: Variant) -> Fit:
     """Fit a curve by least squares.
 
     Args:
@@ -151,7 +151,7 @@ def band(
     frame: pl.DataFrame,
     x: str,
     y: str,
-    form: Form,
+    form: Variant,
     at: Sequence[float],
     *,
     seed: int,
@@ -219,7 +219,7 @@ def saturation(fitted: Fit, xs: Sequence[float], *, point: float = POINT) -> flo
     return min(near, default=None)
 
 
-def _check(xs: Array, ys: Array, x: str, y: str, form: Form) -> None:
+def _check(xs: Array, ys: Array, x: str, y: str, form: Variant) -> None:
     distinct = len(np.unique(xs))
     if (xs <= 0).any():
         raise StatisticsError(f"{x}: has {xs[xs <= 0][0]:g}; a {form} curve is over values above 0")
@@ -234,11 +234,11 @@ def _check(xs: Array, ys: Array, x: str, y: str, form: Form) -> None:
         )
 
 
-def _parameters(form: Form) -> int:
+def _parameters(form: Variant) -> int:
     return LEAST[form] - 1
 
 
-def _fit(xs: Array, ys: Array, form: Form) -> Fit:
+def _fit(xs: Array, ys: Array, form: Variant) -> Fit:
     ceiling = offset = None
     unit = 1.0
     if form == "log-linear":

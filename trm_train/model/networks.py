@@ -152,7 +152,7 @@ def make_network(config: NetworkConfig, spec: InputSpec, *, rngs: nnx.Rngs) -> N
 
 
 @dataclass(frozen=True)
-class Form:
+class Kernels:
     """Implementation of a network's modules.
 
     Attributes:
@@ -170,36 +170,36 @@ class Form:
     attention: Literal["plain", "splash", "cudnn"]
 
 
-FORMS = {
-    "cpu": Form(0, two_products=False, written_derivative=True, scatters=True, attention="plain"),
-    "tpu": Form(1, two_products=True, written_derivative=False, scatters=True, attention="splash"),
-    "cuda": Form(0, two_products=True, written_derivative=False, scatters=False, attention="cudnn"),
+KERNELS = {
+    "cpu": Kernels(0, two_products=False, written_derivative=True, scatters=True, attention="plain"),
+    "tpu": Kernels(1, two_products=True, written_derivative=False, scatters=True, attention="splash"),
+    "cuda": Kernels(0, two_products=True, written_derivative=False, scatters=False, attention="cudnn"),
 }
 """Implementation choices by platform."""
 
 
 def platform_of(mesh: Mesh | None) -> str:
-    """Return the platform of a mesh's devices (None: of this process's devices), a key of `FORMS`."""
+    """Return the platform of a mesh's devices (None: of this process's devices), a key of `KERNELS`."""
     name = jax.default_backend() if mesh is None else mesh.devices.flat[0].platform
     name = {"gpu": "cuda"}.get(name, name)
-    return name if name in FORMS else "cpu"
+    return name if name in KERNELS else "cpu"
 
 
 def compute_on(network: nnx.Module, platform: str) -> None:
     """Switch every module of a network to its implementation for a platform."""
-    form = FORMS[platform]
+    kernels = KERNELS[platform]
     for _, module in nnx.iter_modules(network):
         if isinstance(module, Linear):
-            module.written_derivative = form.written_derivative
+            module.written_derivative = kernels.written_derivative
         elif isinstance(module, SwiGLU):
-            module.two_products = form.two_products
+            module.two_products = kernels.two_products
         elif isinstance(module, Attention):
-            module.kernel = form.attention
+            module.kernel = kernels.attention
         elif isinstance(module, InputEmbedding):
-            module.scatters = form.scatters
+            module.scatters = kernels.scatters
     for _, module in nnx.iter_modules(network):
         if isinstance(module, TokenMlpBlock):
             swiglu = module.token_mlp
-            swiglu.axis = swiglu.gate_up.axis = swiglu.down.axis = form.positions_axis
+            swiglu.axis = swiglu.gate_up.axis = swiglu.down.axis = kernels.positions_axis
         elif isinstance(module, Level) and isinstance(getattr(module, "block_0", None), TokenMlpBlock):
-            module.positions_first = form.positions_axis == 0
+            module.positions_first = kernels.positions_axis == 0

@@ -32,10 +32,12 @@ KNOW_NO_KIND = sorted(
 
 
 def named_kinds(tree: ast.Module) -> Iterator[str]:
-    """Yield names of kinds in code: string literals, except values of a `Literal` or a `Form`, and imported modules."""
+    """Yield names of kinds in code: string literals, except values of a `Literal` or a format, and imported modules."""
     allowed: set[ast.AST] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.AnnAssign) and re.match(r".*Literal\[|Form$", ast.unparse(node.annotation)):
+        if isinstance(node, ast.AnnAssign) and re.match(
+            r".*Literal\[|\w+Format$", ast.unparse(node.annotation)
+        ):
             allowed |= set(ast.walk(node))
     folders = {path.parent.name for path in PACKAGE.glob("kinds/*/options.py")}
     for node in ast.walk(tree):

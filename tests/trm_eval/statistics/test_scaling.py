@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from trm_eval.errors import StatisticsError
-from trm_eval.statistics import Form, anova, band, choose_fit, fit, saturation
+from trm_eval.statistics import Variant, anova, band, choose_fit, fit, saturation
 
 WIDTHS = [32.0, 64.0, 128.0, 256.0, 512.0, 1024.0]
 
@@ -157,7 +157,7 @@ def test_a_band_follows_from_its_seed() -> None:
         ([1, 2, 3, None], [0.5] * 4, "power law", "width: 1 of 4 rows have no value"),
     ],
 )
-def test_what_no_curve_is_drawn_through(xs: list, ys: list, form: Form, message: str) -> None:
+def test_what_no_curve_is_drawn_through(xs: list, ys: list, form: Variant, message: str) -> None:
     frame = pl.DataFrame({"width": xs, "exact": ys}, schema={"width": pl.Float64, "exact": pl.Float64})
     with pytest.raises(StatisticsError, match=message):
         fit(frame, "width", "exact", form)

@@ -31,7 +31,7 @@ def test_a_step_gives_the_same_in_every_form(name: str, mixer: str, monkeypatch:
     model = dataclasses.replace(MODEL, mixer=mixer, pos_encodings="none" if mixer == "mlp_t" else "rope")
     config = dataclasses.replace(CONFIG, model=model)
     state, wanted, _ = detail_of(config)
-    monkeypatch.setitem(networks.FORMS, "cpu", networks.FORMS[name])
+    monkeypatch.setitem(networks.KERNELS, "cpu", networks.KERNELS[name])
     other, found, _ = detail_of.__wrapped__(config)
     assert jax.tree.structure(state.params) == jax.tree.structure(other.params)
     assert relative(wanted.logits, found.logits) < 1e-5
@@ -49,7 +49,7 @@ def test_golden_numbers_hold_in_every_form(name: str, fixture: str, monkeypatch:
     check = importlib.util.module_from_spec(location)
     sys.modules[location.name] = check
     location.loader.exec_module(check)
-    monkeypatch.setitem(networks.FORMS, "cpu", networks.FORMS[name])
+    monkeypatch.setitem(networks.KERNELS, "cpu", networks.KERNELS[name])
     rows = list(check.check_fixture(str(tests / "fixtures" / f"{fixture}.npz")))
     assert len(rows) > 10
     assert [row.quantity for row in rows if not row.ok] == []
