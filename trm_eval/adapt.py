@@ -56,7 +56,7 @@ class Adapted:
 def adapt(
     restored: LoadedNetwork,
     train: Dataset,
-    wanted: Adaptation,
+    adaptation: Adaptation,
     progress: Progress,
     component: Component | None = None,
 ) -> Adapted:
@@ -66,12 +66,12 @@ def adapt(
         restored: Weights to start from. They keep their puzzle embeddings if the dataset has the same identifiers;
             otherwise the embeddings start at zero, as in training.
         train: The training split.
-        wanted: Limits, and what learns.
+        adaptation: Limits, and what learns.
         progress: Progress display: of the time, or of the steps if these are limited.
         component: The dataset's component in the mixture that the run learned; None if it learned one dataset.
     """
     begun = time.perf_counter()
-    config = _config(restored, train, wanted)
+    config = _config(restored, train, adaptation)
     spec = input_spec(train.manifest) if component is None else restored.record.input_spec
     rows = (
         train if component is None else Mixture((train,), (Fraction(1),), (component,), spec.sequence_length)
@@ -82,19 +82,21 @@ def adapt(
     step: Any = jit_train_step(make_train_step(config, spec, model, mesh=restored.mesh), restored.mesh, state)
     placed, taken, loss, longest, told = batch_sharding(restored.mesh), 0, 0.0, 0.0, 0
     progress.start(
-        "adapt", wanted.steps or round(60 * (wanted.minutes or 0)), "steps" if wanted.steps else "s"
+        "adapt",
+        adaptation.steps or round(60 * (adaptation.minutes or 0)),
+        "steps" if adaptation.steps else "s",
     )
     with make_loader(rows, global_batch_size=config.data.global_batch_size, seed=config.seed) as batches:
         batch = put_batch(next(batches), placed)
         step = step.lower(state, batch).compile()  # compile now, so that all steps take about the same time
         seconds = time.perf_counter() - begun
-        while not _is_over(wanted, taken, seconds + longest):
+        while not _is_over(adaptation, taken, seconds + longest):
             state, metrics = step(state, batch)
             loss = float(jax.device_get(metrics["lm_loss"]))
             if not np.isfinite(loss):
                 hint = (
                     "leave out --adapt-weights"
-                    if wanted.weights
+                    if adaptation.weights
                     else "the run's rates do not fit these tasks"
                 )
                 raise EvalError(f"--adapt: the loss is {loss} at step {taken + 1}; {hint}")
@@ -102,19 +104,19 @@ def adapt(
             taken += 1
             longest = max(longest, seconds - before)
             batch = put_batch(next(batches), placed)
-            done = taken if wanted.steps else int(seconds)
+            done = taken if adaptation.steps else int(seconds)
             progress.advance(done - told)
             told = done
     if not taken:
         raise EvalError(
-            f"--adapt {wanted.minutes:g}: too short: compilation took {seconds / 60:.2g} minutes. Use more minutes"
+            f"--adapt {adaptation.minutes:g}: too short: compilation took {seconds / 60:.2g} minutes. Use more minutes"
         )
     weights = Weights(params=state.params, fixed=state.fixed, puzzle_table=state.puzzle_table)
     record = replace(restored.record, input_spec=spec)
     return Adapted(LoadedNetwork(record, restored.mesh, model, weights), taken, seconds)
 
 
-def _config(restored: LoadedNetwork, train: Dataset, wanted: Adaptation) -> RunConfig:
+def _config(restored: LoadedNetwork, train: Dataset, adaptation: Adaptation) -> RunConfig:
     """Return the run's configuration with constant rates (no warm-up or decay) and no fixed number of steps."""
     config = restored.record.config
     return replace(
@@ -122,7 +124,7 @@ def _config(restored: LoadedNetwork, train: Dataset, wanted: Adaptation) -> RunC
         data=DataConfig(dataset=train.name, global_batch_size=config.data.global_batch_size),
         optim=replace(
             config.optim,
-            freeze_weights=not wanted.weights,
+            freeze_weights=not adaptation.weights,
             lr_warmup_steps=0,
             lr_min_ratio=1.0,
             lr_schedule="cosine",
@@ -152,8 +154,8 @@ def _start(
     return model, jax.jit(start, out_shardings=shardings)(weights.params, weights.fixed, table)
 
 
-def _is_over(wanted: Adaptation, taken: int, seconds: float) -> bool:
+def _is_over(adaptation: Adaptation, taken: int, seconds: float) -> bool:
     """Return whether another step, which would end at `seconds`, exceeds a limit."""
-    if wanted.steps is not None and taken >= wanted.steps:
+    if adaptation.steps is not None and taken >= adaptation.steps:
         return True
-    return wanted.minutes is not None and seconds > 60 * wanted.minutes
+    return adaptation.minutes is not None and seconds > 60 * adaptation.minutes

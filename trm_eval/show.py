@@ -163,10 +163,10 @@ def other_evaluations(layout: Layout, run: str) -> int:
     return max(count - 1, 0)
 
 
-def evaluation_of(layout: Layout, run: str, wanted: str | None, dataset: str | None = None) -> str:
+def evaluation_of(layout: Layout, run: str, evaluation: str | None, dataset: str | None = None) -> str:
     """Return the newest evaluation of a run, or the one with this id prefix; optionally on one dataset."""
     on, of = ("", [run]) if dataset is None else (" AND dataset = ?", [run, dataset])
-    if wanted is None:
+    if evaluation is None:
         newest = f"SELECT evaluation FROM evals WHERE run = ?{on} ORDER BY created_at DESC LIMIT 1"
         found = query_results(layout, newest, of).rows
         if not found:
@@ -174,7 +174,7 @@ def evaluation_of(layout: Layout, run: str, wanted: str | None, dataset: str | N
             raise ResultError(f"{run}: was not evaluated yet: trm-eval run {run}{option}")
         return found[0][0]
     begin_so = f"SELECT evaluation FROM evals WHERE run = ?{on} AND starts_with(evaluation, ?)"
-    found = query_results(layout, begin_so, [*of, wanted]).rows
+    found = query_results(layout, begin_so, [*of, evaluation]).rows
     if len(found) != 1:
         where = "" if dataset is None else f" on {dataset}"
         several = (
@@ -182,7 +182,7 @@ def evaluation_of(layout: Layout, run: str, wanted: str | None, dataset: str | N
             if found
             else f"{run} has no such evaluation{where}"
         )
-        raise ResultError(f"--evaluation {wanted}: {several}; trm-eval sql @evals shows them")
+        raise ResultError(f"--evaluation {evaluation}: {several}; trm-eval sql @evals shows them")
     return found[0][0]
 
 

@@ -118,9 +118,9 @@ def _with_cells(answer: dict[str, list[list[int]]]) -> dict[str, list[list[int]]
     return {attempt: grid or NO_ANSWER for attempt, grid in answer.items()}
 
 
-def _of_ids(found: QueryResult, run: str, evaluations: Sequence[str]) -> list[dict[str, Any]]:
+def _of_ids(result: QueryResult, run: str, evaluations: Sequence[str]) -> list[dict[str, Any]]:
     """Return the rows of `evals` with these ids, in their order; raise ResultError if they cannot be combined."""
-    rows = {row[0]: dict(zip(found.columns, row, strict=True)) for row in found.rows}
+    rows = {row[0]: dict(zip(result.columns, row, strict=True)) for row in result.rows}
     for evaluation in evaluations:
         if evaluation not in rows:
             raise ResultError(f"{run}: has no evaluation {evaluation} (trm-eval sql @evals shows them)")
@@ -142,18 +142,18 @@ def _of(asked: Sequence[str]) -> str:
 
 
 def _choose(
-    found: QueryResult, run: str, weights: str, steps: Sequence[int], asked: Sequence[str]
+    result: QueryResult, run: str, weights: str, steps: Sequence[int], asked: Sequence[str]
 ) -> list[dict[str, Any]]:
     """Return the rows of `evals` whose votes count, in the order of `steps`, with the split and rows of the first.
 
     Args:
-        found: Evaluations that match the request.
+        result: Evaluations that match the request.
         run: Name of the run.
         weights: `ema` or `raw`.
         steps: Checkpoints.
         asked: Options of `trm-eval run` for such an evaluation.
     """
-    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    rows = [dict(zip(result.columns, row, strict=True)) for row in result.rows]
     command = ["trm-eval", "run", run, *asked]
     if not rows:
         raise ResultError(

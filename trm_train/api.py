@@ -294,14 +294,14 @@ def with_options(config: RunConfig, changes: Mapping[str, Mapping[str, Any] | No
     return changed
 
 
-def _check_type(key: str, value: Any, wanted: type[Any]) -> None:
+def _check_type(key: str, value: Any, expected: type[Any]) -> None:
     """Check that a value has the type of the one it replaces; a number may also be a schedule, given as text."""
-    if wanted is float and isinstance(value, str):
+    if expected is float and isinstance(value, str):
         return
-    numbers = (int, float) if wanted is float else (wanted,)
-    simple = wanted in (bool, int, float, str)
-    if simple and (not isinstance(value, numbers) or (isinstance(value, bool) and wanted is not bool)):
-        raise ConfigError(f"{key}: expected {wanted.__name__}, got {value!r}")
+    numbers = (int, float) if expected is float else (expected,)
+    simple = expected in (bool, int, float, str)
+    if simple and (not isinstance(value, numbers) or (isinstance(value, bool) and expected is not bool)):
+        raise ConfigError(f"{key}: expected {expected.__name__}, got {value!r}")
 
 
 class _Console(RunConsole):

@@ -85,20 +85,20 @@ class Hosts:
         """Return the name of a process for messages: its number, host and process id."""
         return f"process {index} ({self.names[index]})" if index < len(self.names) else f"process {index}"
 
-    def barrier(self, place: str, said: str = "-", limit_s: float | None = None) -> list[str]:
+    def barrier(self, place: str, message: str = "-", limit_s: float | None = None) -> list[str]:
         """Wait until every process has reached a place; return the message of each, by number.
 
         Args:
             place: Name of the barrier. Each process passes the same places in the same order; a place may repeat.
-            said: Message of this process.
+            message: Message of this process.
             limit_s: Timeout (s), extended by any extra patience for the bucket. None for `MEET_S`.
         """
         if self.store is None:
-            return [said]
+            return [message]
         limit_s = (MEET_S if limit_s is None else limit_s) + patience_beyond_usual_s()
         self._met[place] += 1
         here = f"meet/{place}/{self._met[place]}"
-        self.store.key_value_set(f"trm/{here}/{self.index}", said)
+        self.store.key_value_set(f"trm/{here}/{self.index}", message)
         deadline = time.monotonic() + limit_s
         while len(there := self._below(here)) < self.count:
             if time.monotonic() > deadline:

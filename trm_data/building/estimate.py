@@ -80,13 +80,13 @@ def _asked(request: BuildRequest, found: Manifest) -> DatasetSpec:
     return request.spec(source, test_source)
 
 
-def _of_the_same(asked: SourceRef, there: SourceSpec) -> SourceSpec:
+def _of_the_same(ref: SourceRef, spec: SourceSpec) -> SourceSpec:
     """Return the source of the stored dataset if it can be the requested one, else what the request tells of it."""
-    if asked.may_be(there):
-        return there
-    if asked.kind == "hf":
-        return SourceSpec(kind="csv", name=asked.repository or SUDOKU_EXTREME)
-    return SourceSpec(kind=asked.kind, name=asked.name)
+    if ref.may_be(spec):
+        return spec
+    if ref.kind == "hf":
+        return SourceSpec(kind="csv", name=ref.repository or SUDOKU_EXTREME)
+    return SourceSpec(kind=ref.kind, name=ref.name)
 
 
 def _taken(manifest: Manifest, spec: DatasetSpec) -> str:

@@ -151,7 +151,7 @@ def _fits(value: object, hint: Any) -> bool:
     return not isinstance(hint, type) or isinstance(value, hint)
 
 
-def build_named(named: NamedDataset, changes: dict[str, object], layout: Layout) -> BuildResult:
+def build_named(dataset: NamedDataset, changes: dict[str, object], layout: Layout) -> BuildResult:
     """Build a named dataset, and compare its rows with the digest recorded in the package, else under the root.
 
     Raises:
@@ -161,21 +161,21 @@ def build_named(named: NamedDataset, changes: dict[str, object], layout: Layout)
 
     other = not {"source", "test_source"}.isdisjoint(changes)
     stored = changes.get("augment") != "virtual"  # the digest of a virtual dataset covers base puzzles only
-    remembers = not named.digest and not other
-    if remembers and (known := read_recorded(layout, named.name)) and known.hub_source:
+    remembers = not dataset.digest and not other
+    if remembers and (known := read_recorded(layout, dataset.name)) and known.hub_source:
         changes = {**changes, "source": known.hub_source}  # only the first build asks for the newest commit
-    result = build_fields(named_fields(named, changes), layout)
+    result = build_fields(named_fields(dataset, changes), layout)
     if stored:
-        named.check_digest(result.manifest.content_digest, other_source=other)
+        dataset.check_digest(result.manifest.content_digest, other_source=other)
         if remembers:
-            record(layout, named, result.manifest)
+            record(layout, dataset, result.manifest)
     return result
 
 
-def named_fields(named: NamedDataset, changes: dict[str, object]) -> BuildFields:
+def named_fields(dataset: NamedDataset, changes: dict[str, object]) -> BuildFields:
     """Return the build options of a named dataset, with the user's changes."""
-    name = f"{named.name}-virtual" if changes.get("augment") == "virtual" else named.name
-    return make_fields(named.kind, {**named.options, "name": name, **changes})
+    name = f"{dataset.name}-virtual" if changes.get("augment") == "virtual" else dataset.name
+    return make_fields(dataset.kind, {**dataset.options, "name": name, **changes})
 
 
 def build_fields(fields: BuildFields, layout: Layout) -> BuildResult:

@@ -302,11 +302,11 @@ def _errors_of() -> Generator[None, None, None]:
         raise QueryError(_as_typed(str(error))) from error
 
 
-def _first_rows(found: duckdb.DuckDBPyRelation, most: int) -> pa.Table:
+def _first_rows(relation: duckdb.DuckDBPyRelation, most: int) -> pa.Table:
     """Return the first rows of a query, and compute no more batches than they need."""
     import pyarrow as pa
 
-    reader = found.to_arrow_reader(most)
+    reader = relation.to_arrow_reader(most)
     batches: list[pa.RecordBatch] = []
     while sum(batch.num_rows for batch in batches) < most:
         try:
@@ -338,7 +338,7 @@ TIMES = frozenset(("date", "timestamp", "timestamp_s", "timestamp_ms", "timestam
 """Types whose values are the same in text, Parquet and Python; times only outside of lists, and in years 1 to 9999."""
 
 
-def _answer(found: duckdb.DuckDBPyRelation, most_rows: int | None) -> pa.Table:
+def _answer(relation: duckdb.DuckDBPyRelation, most_rows: int | None) -> pa.Table:
     """Return the rows of a query if every column has the same values in all forms of output.
 
     128-bit integers, DuckDB's type of sums and counts, become 64-bit integers.
@@ -349,11 +349,11 @@ def _answer(found: duckdb.DuckDBPyRelation, most_rows: int | None) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    types = [(kind.id, kind) for kind in found.types]
-    for name, (kind, whole) in zip(found.columns, types, strict=True):
+    types = [(kind.id, kind) for kind in relation.types]
+    for name, (kind, whole) in zip(relation.columns, types, strict=True):
         if not (kind in TIMES or kind == "hugeint" or _is_portable(whole)):
             raise _not_portable(name, f"the type {whole}")
-    table = found.to_arrow_table() if most_rows is None else _first_rows(found, most_rows)
+    table = relation.to_arrow_table() if most_rows is None else _first_rows(relation, most_rows)
     for position, (name, (kind, _)) in enumerate(zip(table.column_names, types, strict=True)):
         column = table.column(position)
         try:

@@ -51,12 +51,12 @@ ENDINGS: Mapping[str, OutputFormat] = {
 """Default output format by file name extension."""
 
 
-def choose_format(named: OutputFormat | None, out: str | None, *, as_json: bool) -> OutputFormat:
+def choose_format(form: OutputFormat | None, out: str | None, *, as_json: bool) -> OutputFormat:
     """Return the output format: the requested one, else from the file name, else a table."""
-    if as_json and named not in (None, "json"):
-        raise QueryError(f"--json and --format {named}: one of them")
-    if as_json or named is not None:
-        return named or "json"
+    if as_json and form not in (None, "json"):
+        raise QueryError(f"--json and --format {form}: one of them")
+    if as_json or form is not None:
+        return form or "json"
     if out is None or not (ending := Path(out).suffix):
         return DRAWN
     if ending.lower() not in ENDINGS:
@@ -105,17 +105,17 @@ def _print_view(view: View) -> None:
     print_table(["column", "type", "what it says"], rows)
 
 
-def give_answer(found: QueryResult, form: OutputFormat, out: str | None, *, wide: bool = False) -> None:
+def give_answer(result: QueryResult, form: OutputFormat, out: str | None, *, wide: bool = False) -> None:
     """Print the result of a query, or write it to a file atomically.
 
     Args:
-        found: Result of the query.
+        result: Result of the query.
         form: Output format.
         out: File to write; None prints the result.
         wide: Print all rows and columns, even if they do not fit the terminal.
     """
     if out is None:
-        print_result(found, form, wide=wide, hint="; --wide or --format vertical shows all")
+        print_result(result, form, wide=wide, hint="; --wide or --format vertical shows all")
         return
     from trm_data.show.render import result_bytes
     from trm_data.storage.atomic import write_bytes
@@ -124,8 +124,8 @@ def give_answer(found: QueryResult, form: OutputFormat, out: str | None, *, wide
     if path.is_dir():
         raise QueryError(f"--out {out}: is a folder; name a file in it")
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(path, result_bytes(found, form))
-    rows = len(found.rows) if found.table is None else found.table.num_rows
+    write_bytes(path, result_bytes(result, form))
+    rows = len(result.rows) if result.table is None else result.table.num_rows
     print(f"{out}: {rows:,} row{'s' * (rows != 1)}, {form}")
 
 

@@ -70,13 +70,13 @@ class Verify:
         return 1 if wrong else 0
 
 
-def _print_verdict(name: str, found: Verification) -> None:
-    if found.whole:
-        checked = ", ".join(f"{count:,} {what}" for what, count in found.counts.items())
-        print(f"{name}: whole ({checked}; {found.seconds:.1f} s)", flush=True)
-        for note in found.notes:
+def _print_verdict(name: str, verification: Verification) -> None:
+    if verification.whole:
+        checked = ", ".join(f"{count:,} {what}" for what, count in verification.counts.items())
+        print(f"{name}: whole ({checked}; {verification.seconds:.1f} s)", flush=True)
+        for note in verification.notes:
             print(f"  {note}")
     else:
-        print(f"{name}: {len(found.problems)} wrong", file=sys.stderr)
-        for problem in found.problems:
+        print(f"{name}: {len(verification.problems)} wrong", file=sys.stderr)
+        for problem in verification.problems:
             print(f"  {problem}", file=sys.stderr)

@@ -62,11 +62,11 @@ def default_workers() -> int:
     return os.cpu_count() or 1
 
 
-def number_of_workers(asked: int | None) -> int:
+def number_of_workers(workers: int | None) -> int:
     """Return the requested number, else one for each core."""
-    if asked is not None and asked < 1:
-        raise SpecError(f"--workers {asked}: expected at least 1")
-    return default_workers() if asked is None else asked
+    if workers is not None and workers < 1:
+        raise SpecError(f"--workers {workers}: expected at least 1")
+    return default_workers() if workers is None else workers
 
 
 class LocalEngine:

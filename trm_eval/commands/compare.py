@@ -58,19 +58,19 @@ class Compare:
         return 0
 
 
-def _as_json(found: Difference) -> dict[str, Any]:
+def _as_json(difference: Difference) -> dict[str, Any]:
     return {
-        "a": {name: value for name, value in asdict(found.a).items() if name != "config"},
-        "b": {name: value for name, value in asdict(found.b).items() if name != "config"},
-        "all": _counts(found.both),
-        "strata": [{"stratum": name, **_counts(paired)} for name, paired in found.strata],
-        "flips": [asdict(flip) for flip in found.flips],
-        "settings": [{"name": name, "a": a, "b": b} for name, a, b in found.settings],
+        "a": {name: value for name, value in asdict(difference.a).items() if name != "config"},
+        "b": {name: value for name, value in asdict(difference.b).items() if name != "config"},
+        "all": _counts(difference.both),
+        "strata": [{"stratum": name, **_counts(paired)} for name, paired in difference.strata],
+        "flips": [asdict(flip) for flip in difference.flips],
+        "settings": [{"name": name, "a": a, "b": b} for name, a, b in difference.settings],
         "seeds": [
             {"seed": a.seed, "a": a.exact_accuracy, "b": b.exact_accuracy, "run_a": a.run, "run_b": b.run}
-            for a, b in found.seeds
+            for a, b in difference.seeds
         ],
-        "across_seeds": None if (across := found.across_seeds) is None else asdict(across),
+        "across_seeds": None if (across := difference.across_seeds) is None else asdict(across),
     }
 
 
@@ -87,16 +87,16 @@ def _counts(paired: Paired) -> dict[str, Any]:
     }
 
 
-def _print_seeds(found: Difference) -> None:
+def _print_seeds(difference: Difference) -> None:
     from trm_data.show.render import print_table
 
-    print(f"over the {len(found.seeds)} common seeds:")
+    print(f"over the {len(difference.seeds)} common seeds:")
     rows = [
         (a.seed, *(f"{100 * value:.2f}" for value in (a.exact_accuracy, b.exact_accuracy)), _points(b, a))
-        for a, b in found.seeds
+        for a, b in difference.seeds
     ]
     print_table(["seed", "A (%)", "B (%)", "B - A (points)"], rows)
-    if (across := found.across_seeds) is not None:
+    if (across := difference.across_seeds) is not None:
         print(
             f"mean {100 * across.mean:+.2f} points, 95% interval {100 * across.low:+.2f} to {100 * across.high:+.2f} "
             f"(Student, {across.count} seeds), p {across.p_value:.3g}\n"
@@ -107,13 +107,13 @@ def _points(b: Evaluation, a: Evaluation) -> str:
     return f"{100 * (b.exact_accuracy - a.exact_accuracy):+.2f}"
 
 
-def _print(found: Difference, flips: int) -> None:
+def _print(difference: Difference, flips: int) -> None:
     from trm_data.show.render import print_table
 
-    for letter, one in (("A", found.a), ("B", found.b)):
+    for letter, one in (("A", difference.a), ("B", difference.b)):
         print(f"{letter}  {one.title}: exact {100 * one.exact_accuracy:.2f}% of {one.count:,}")
-    print(f"on {found.both.count:,} rows of the {found.a.split} split of {found.a.dataset}\n")
-    rows = [("all", found.both), *found.strata]
+    print(f"on {difference.both.count:,} rows of the {difference.a.split} split of {difference.a.dataset}\n")
+    rows = [("all", difference.both), *difference.strata]
     print_table(
         ["puzzles", "asked", "only A", "only B", "B - A (points)", "95% interval", "p"],
         [
@@ -129,9 +129,11 @@ def _print(found: Difference, flips: int) -> None:
             for name, paired in rows
         ],
     )
-    if found.flips and flips:
-        rated = any(flip.rating is not None for flip in found.flips)
-        print(f"solved by one alone, the hardest {min(flips, len(found.flips)):,} of {len(found.flips):,}:")
+    if difference.flips and flips:
+        rated = any(flip.rating is not None for flip in difference.flips)
+        print(
+            f"solved by one alone, the hardest {min(flips, len(difference.flips)):,} of {len(difference.flips):,}:"
+        )
         print_table(
             ["row", *(["rating"] if rated else []), "solved by", "wrong cells of the other"],
             [
@@ -141,13 +143,13 @@ def _print(found: Difference, flips: int) -> None:
                     "A" if flip.exact_a else "B",
                     flip.wrong_cells_b if flip.exact_a else flip.wrong_cells_a,
                 )
-                for flip in found.flips[:flips]
+                for flip in difference.flips[:flips]
             ],
         )
-    if len(found.seeds) > 1:
-        _print_seeds(found)
-    if found.settings:
+    if len(difference.seeds) > 1:
+        _print_seeds(difference)
+    if difference.settings:
         print("what differs:")
-        print_table(["setting", "A", "B"], [(name, str(a), str(b)) for name, a, b in found.settings])
+        print_table(["setting", "A", "B"], [(name, str(a), str(b)) for name, a, b in difference.settings])
     else:
         print("nothing differs in configuration, data and evaluation")

@@ -81,7 +81,7 @@ POLL_S = 5.0
 
 
 def watch_checkpoints(
-    run: Folder, said: Callable[[Condition], None], *, pause: Callable[[float], None] = time.sleep
+    run: Folder, on_end: Callable[[Condition], None], *, pause: Callable[[float], None] = time.sleep
 ) -> Iterator[int]:
     """Yield the step of every checkpoint once, existing ones first.
 
@@ -90,7 +90,7 @@ def watch_checkpoints(
 
     Args:
         run: The run's folder.
-        said: Called at the end with the condition of the run.
+        on_end: Called at the end with the condition of the run.
         pause: Waits a number of seconds.
     """
     given: set[int] = set()
@@ -104,7 +104,7 @@ def watch_checkpoints(
         if new:
             continue
         if now not in ("running", "new"):
-            said(now)
+            on_end(now)
             return
         pause(POLL_S)
 

@@ -195,9 +195,9 @@ def _execution(config: RunConfig) -> dict[str, object]:
     }
 
 
-def commands_of(item: Experiment, wanted: Setting | None) -> dict[str, str]:
+def commands_of(item: Experiment, setting: Setting | None) -> dict[str, str]:
     """Return the commands for an experiment, with the setting if one was requested."""
-    at = "" if wanted is None else f" {wanted}"
+    at = "" if setting is None else f" {setting}"
     return {
         "build": " && ".join(f"trm-data build {name}" for name in item.datasets()),
         "run": f"trm-train run {item.name}{at}",

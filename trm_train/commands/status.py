@@ -90,12 +90,12 @@ def _what(one: RunOverview) -> tuple[str, str, str, str]:
     return one.differs or "-", one.dataset or "-", sweeps, "" if one.record is None else one.record.label
 
 
-def _print(found: Sequence[RunOverview], *, wide: bool) -> None:
+def _print(runs: Sequence[RunOverview], *, wide: bool) -> None:
     from trm_data.show.render import print_table
 
     now = datetime.now(UTC)
     rows: list[tuple[object, ...]] = []
-    for one in found:
+    for one in runs:
         status = one.status
         if status is None:
             rows.append((one.run, one.condition, *["-"] * 6, *_what(one)))
@@ -127,6 +127,6 @@ def _print(found: Sequence[RunOverview], *, wide: bool) -> None:
     ]
     columns, rows = [columns[at] for at in shown], [tuple(row[at] for at in shown) for row in rows]
     print_table(columns, rows, wide=wide, hint=WIDE_SHOWS)
-    for one in found:
+    for one in runs:
         if one.problem:
             print(f"{one.run}: {one.problem}")

@@ -330,43 +330,45 @@ class Outcome:
     reason: str = ""
 
 
-def train(asked: Launched, tpu: Tpu) -> Outcome:
+def train(launched: Launched, tpu: Tpu) -> Outcome:
     """Train a run to its end, on a TPU that may be preempted."""
     restarts = 0
     while True:
-        _ensure(asked, tpu, patient=restarts > 0)
-        outcome = replace(_start_and_watch(asked, tpu), restarts=restarts)
+        _ensure(launched, tpu, patient=restarts > 0)
+        outcome = replace(_start_and_watch(launched, tpu), restarts=restarts)
         if outcome.state != "lost":
             return outcome
-        if restarts == asked.restarts:
-            return replace(outcome, state="failed", reason=f"{outcome.reason}; --restarts {asked.restarts}")
+        if restarts == launched.restarts:
+            return replace(
+                outcome, state="failed", reason=f"{outcome.reason}; --restarts {launched.restarts}"
+            )
         restarts += 1
         # A restart never discards the run.
-        asked = replace(asked, words=tuple(take_option("--resume", list(asked.words))[1]))
-        asked.say(
-            f"{asked.run}: {outcome.reason}; it resumes from its last checkpoint (start {restarts + 1} of "
-            f"{asked.restarts + 1} at most)"
+        launched = replace(launched, words=tuple(take_option("--resume", list(launched.words))[1]))
+        launched.say(
+            f"{launched.run}: {outcome.reason}; it resumes from its last checkpoint (start {restarts + 1} of "
+            f"{launched.restarts + 1} at most)"
         )
-        time.sleep(asked.look_s)
+        time.sleep(launched.look_s)
 
 
-def stop(asked: Launched, tpu: Tpu) -> Outcome | None:
+def stop(launched: Launched, tpu: Tpu) -> Outcome | None:
     """Ask a running process to save a checkpoint and exit, and wait for it; return None if nothing runs."""
-    if tpu.state() != "READY" or not _running(_look(asked.run, tpu)):
+    if tpu.state() != "READY" or not _running(_look(launched.run, tpu)):
         return None
-    tpu.everywhere("asked", scripts.stop(asked.run))
-    asked.say(f"{asked.run}: asked to save a checkpoint and end")
+    tpu.everywhere("asked", scripts.stop(launched.run))
+    launched.say(f"{launched.run}: asked to save a checkpoint and end")
     deadline = time.monotonic() + FAREWELL_S
-    while _running(_look(asked.run, tpu)):
+    while _running(_look(launched.run, tpu)):
         if time.monotonic() > deadline:
             raise LaunchError(
-                f"{asked.run}: still runs on {tpu.place} {FAREWELL_S:.0f} s after the request to end"
+                f"{launched.run}: still runs on {tpu.place} {FAREWELL_S:.0f} s after the request to end"
             )
-        time.sleep(asked.look_s)
-    return Outcome(run=asked.run, state="stopped")
+        time.sleep(launched.look_s)
+    return Outcome(run=launched.run, state="stopped")
 
 
-def _ensure(asked: Launched, tpu: Tpu, *, patient: bool) -> None:
+def _ensure(launched: Launched, tpu: Tpu, *, patient: bool) -> None:
     while True:
         try:
             tpu.ensure()
@@ -374,39 +376,39 @@ def _ensure(asked: Launched, tpu: Tpu, *, patient: bool) -> None:
         except CapacityError as error:
             if not patient:
                 raise
-            asked.say(f"{error}; retrying every {CAPACITY_S:.0f} s")
+            launched.say(f"{error}; retrying every {CAPACITY_S:.0f} s")
             time.sleep(CAPACITY_S)
 
 
-def _start_and_watch(asked: Launched, tpu: Tpu) -> Outcome:
+def _start_and_watch(launched: Launched, tpu: Tpu) -> Outcome:
     try:
         tpu.everywhere("installed", scripts.install(tpu.source, tpu.extras), INSTALL_S)
-        hosts = _look(asked.run, tpu)
+        hosts = _look(launched.run, tpu)
         if _running(hosts) and all(host.word != "absent" for host in hosts):
-            asked.say(f"{asked.run}: is running; watching it")
+            launched.say(f"{launched.run}: is running; watching it")
         else:
-            words = [*asked.words, *(["--distributed"] if tpu.count > 1 else [])]
-            tpu.everywhere("started", scripts.start(asked.run, tpu.source, words))
-            asked.say(f"{asked.run}: started on {tpu.place}")
+            words = [*launched.words, *(["--distributed"] if tpu.count > 1 else [])]
+            tpu.everywhere("started", scripts.start(launched.run, tpu.source, words))
+            launched.say(f"{launched.run}: started on {tpu.place}")
     except LaunchError:
         if (state := tpu.state()) == "READY":
             raise
-        return _lost(asked.run, f"{tpu.place} is {state or 'not there any more'}")
+        return _lost(launched.run, f"{tpu.place} is {state or 'not there any more'}")
     place, silent = "", 0
     while True:
         if (state := tpu.state()) != "READY":
-            return _lost(asked.run, f"{tpu.place} is {state or 'not there any more'}")
-        hosts = _look(asked.run, tpu)
+            return _lost(launched.run, f"{tpu.place} is {state or 'not there any more'}")
+        hosts = _look(launched.run, tpu)
         text = "the beginning"
         while text:
-            text, place = tpu.log(asked.run, place)
-            asked.show(text)
+            text, place = tpu.log(launched.run, place)
+            launched.show(text)
         silent = 0 if len(hosts) == tpu.count else silent + 1
         if silent == SILENT_LOOKS:
-            return _lost(asked.run, f"{len(hosts)} of {tpu.count} hosts answer")
+            return _lost(launched.run, f"{len(hosts)} of {tpu.count} hosts answer")
         if not silent and not _running(hosts):
-            return _ended(asked.run, hosts)
-        time.sleep(asked.look_s)
+            return _ended(launched.run, hosts)
+        time.sleep(launched.look_s)
 
 
 def _look(run: str, tpu: Tpu) -> list[Answer]:

@@ -332,24 +332,24 @@ def condition(status: Status | None, total_steps: int, now: datetime) -> Conditi
 
 
 def choose_runs(
-    found: list[RunOverview], patterns: Sequence[str], *, aliases: bool = False
+    runs: list[RunOverview], patterns: Sequence[str], *, aliases: bool = False
 ) -> list[RunOverview]:
     """Return the runs whose name, experiment or sweep matches a pattern; all runs if there are no patterns.
 
     Args:
-        found: All runs.
+        runs: All runs.
         patterns: Names or globs.
         aliases: Also match the aliases: experiments that share the run at its setting.
     """
     if not patterns:
-        return found
+        return runs
     chosen = [
         one
-        for one in found
+        for one in runs
         if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in _names(one, aliases))
     ]
     if not chosen:
-        said, names = f"no run is called {' or '.join(patterns)}", (_names(one, aliases) for one in found)
+        said, names = f"no run is called {' or '.join(patterns)}", (_names(one, aliases) for one in runs)
         known = dict.fromkeys(name for of_run in names for name in of_run)
         raise ConfigError(no_such(said, patterns[0], known, "trm-train status"))
     return chosen
