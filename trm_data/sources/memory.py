@@ -75,6 +75,11 @@ def _rows(value: Any, columns: str) -> Iterator[dict[str, Any]]:
             column: _cell(table[name][number], f"row {number + 1}, column {name}")
             for column, name in at.items()
         }
+        if row["question"] is None:
+            name = at["question"]
+            raise SourceError(
+                f"source: row {number + 1}, column {name}: got {table[name][number]}; expected a puzzle. Drop such rows."
+            )
         if len(ends) == len(ENDS):
             row["question"] = _maze(row["question"], [table[name][number] for name in ENDS], number + 1)
         yield {column: cell for column, cell in row.items() if cell is not None}
