@@ -38,7 +38,7 @@ def extensions_of(group: str) -> dict[str, EntryPoint]:
 
 
 def installed_extensions() -> list[tuple[str, str, str]]:
-    """Return group, name and value of the entry points of installed packages for these three, sorted."""
+    """Return group, name and value of the entry points of installed packages, sorted."""
     points = entry_points()  # read once for all groups
     ours = [point for group in GROUPS for point in points.select(group=group)]
     return sorted((point.group, point.name, point.value) for point in ours)

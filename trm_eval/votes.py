@@ -181,34 +181,6 @@ class VoteCounter:
         )
 
 
-def right_ranks(ranking: Ranking, solutions: Sequence[Grid | None]) -> NDArray[np.int64]:
-    """Return the rank of each test input's correct grid, int64 [T]; 0 if it is not a candidate or unknown."""
-    ranks = np.zeros(len(solutions), np.int64)
-    known = zip(ranking.test_inputs.tolist(), ranking.ranks.tolist(), ranking.grids, strict=True)
-    for number, place, grid in known:
-        if grid == solutions[number]:
-            ranks[number] = place
-    return ranks
-
-
-def pass_at_k(ranks: NDArray[np.int64], tasks: NDArray[np.int64], k: int) -> float:
-    """Return the share of test inputs with the correct grid among the first K, averaged per task, then over tasks.
-
-    Args:
-        ranks: Rank of the correct grid of each test input, [T]; 0 if it is not a candidate.
-        tasks: Number of each test input's task, [T].
-        k: Number of candidates that count.
-
-    Returns:
-        Share from 0 to 1; NaN without test inputs.
-    """
-    if not len(tasks):
-        return float("nan")
-    _, numbers = np.unique(tasks, return_inverse=True)
-    passed = (ranks > 0) & (ranks <= k)
-    return float((np.bincount(numbers, passed) / np.bincount(numbers)).mean())
-
-
 def attempts(grids: Sequence[Grid]) -> dict[str, list[list[int]]]:
     """Return a submission's attempts at one test input, from its candidates in order of rank.
 

@@ -49,7 +49,7 @@ def make_schedule(config: RunConfig) -> Callable[[Array], Array]:
 def make_optimizer(config: RunConfig) -> optax.GradientTransformation:
     """Return the optimizer of all network parameters; the puzzle embedding uses `sign_sgd`.
 
-    With float16 it expects gradients of a scaled loss, and its state is a `loss_scale.Scaled`.
+    With float16 it expects gradients of a scaled loss, and its state is a `Scaled`.
     """
     factor, optim = make_schedule(config), config.optim
 

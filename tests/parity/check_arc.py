@@ -14,14 +14,15 @@ import json
 import re
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from trm_data.kinds.arc.encode import ARC_CELLS, COLOURS
-from trm_eval.votes import Grid, VoteCounter, attempts, grid_of, pass_at_k, right_ranks, undo
+from trm_eval.votes import Grid, Ranking, VoteCounter, attempts, grid_of, undo
 
 PASS = re.compile(r"(?:.*/)?pass@(\d+)")
 TOLERANCE = 1e-9
@@ -166,6 +167,34 @@ def compare_pass_at_k(ranking: Any, tests: list[TestInput], expected: Mapping[st
             raise UnsupportedFixtureError(f"pass_at_k: {name!r} is no pass@K")
         got = pass_at_k(np.array(ranks, np.int64), of_task, int(match[1]))
         yield Row(name, f"{got:.6f}", f"{want:.6f}", abs(got - want) <= TOLERANCE)
+
+
+def right_ranks(ranking: Ranking, solutions: Sequence[Grid | None]) -> NDArray[np.int64]:
+    """Return the rank of each test input's correct grid, int64 [T]; 0 if it is not a candidate or unknown."""
+    ranks = np.zeros(len(solutions), np.int64)
+    known = zip(ranking.test_inputs.tolist(), ranking.ranks.tolist(), ranking.grids, strict=True)
+    for number, place, grid in known:
+        if grid == solutions[number]:
+            ranks[number] = place
+    return ranks
+
+
+def pass_at_k(ranks: NDArray[np.int64], tasks: NDArray[np.int64], k: int) -> float:
+    """Return the share of test inputs with the correct grid among the first K, averaged per task, then over tasks.
+
+    Args:
+        ranks: Rank of the correct grid of each test input, [T]; 0 if it is not a candidate.
+        tasks: Number of each test input's task, [T].
+        k: Number of candidates that count.
+
+    Returns:
+        Share from 0 to 1; NaN without test inputs.
+    """
+    if not len(tasks):
+        return float("nan")
+    _, numbers = np.unique(tasks, return_inverse=True)
+    passed = (ranks > 0) & (ranks <= k)
+    return float((np.bincount(numbers, passed) / np.bincount(numbers)).mean())
 
 
 def compare_submission(

@@ -49,8 +49,6 @@ from trm_eval.votes import (
     cells_of,
     crop_sizes,
     grid_of,
-    pass_at_k,
-    right_ranks,
     undo,
 )
 from trm_train.runs.record import RunRecord, list_runs, read_record
@@ -181,20 +179,6 @@ def test_more_votes_beat_a_surer_network_which_beats_an_earlier_row() -> None:
     ranking = ballot(votes)
     assert [grid[2] for grid in ranking.grids] == [3, 2, 1]
     assert ranking.first_rows.tolist() == [2, 1, 0]
-
-
-def test_pass_at_k_is_the_mean_over_tasks_of_the_mean_over_their_test_inputs() -> None:
-    ranks, tasks = np.array([1, 0, 3, 2]), np.array([7, 7, 7, 9])
-    assert pass_at_k(ranks, tasks, 1) == pytest.approx((1 / 3 + 0) / 2)
-    assert pass_at_k(ranks, tasks, 2) == pytest.approx((1 / 3 + 1) / 2)
-    assert pass_at_k(ranks, tasks, 1000) == pytest.approx((2 / 3 + 1) / 2)
-    assert np.isnan(pass_at_k(ranks[:0], tasks[:0], 1))
-
-
-def test_the_right_grid_is_found_where_it_is() -> None:
-    ranking = ballot([(0, 1, 0.0), (0, 2, 1.0), (2, 3, 0.0)])
-    solutions = [bytes((1, 1, 1)), bytes((1, 1, 9)), None]
-    assert right_ranks(ranking, solutions).tolist() == [2, 0, 0]
 
 
 def test_attempts_repeat_an_only_candidate_and_keep_the_place_of_none() -> None:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from trm_data.engine import Engine
     from trm_data.kinds.fields import BuildFields
     from trm_data.loader.dataset import Dataset
-    from trm_data.named import NamedDataset
 
 OF_NAMED = ("source", "test_source", "augment", "engine", "workers", "quiet")
 """Options that a user may set for a named dataset."""

@@ -54,11 +54,17 @@ def megabytes(size_bytes: float) -> str:
     return f"{size_bytes / 1e6:,.1f} MB" if size_bytes < 1e10 else f"{size_bytes / 1e9:,.1f} GB"
 
 
-def duration(seconds: float) -> str:
-    """Format a duration."""
+def duration(seconds: float | None) -> str:
+    """Format a duration: 12 s, 4 min, 3.5 h, 12 d; None is a dash."""
+    if seconds is None:
+        return "-"
     if seconds < 90:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 72 * 3600:
+        return f"{seconds / 3600:.1f} h"
+    return f"{seconds / 86400:.1f} d"
 
 
 def facts_of(result: BuildResult) -> dict[str, Any]:

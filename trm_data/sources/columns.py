@@ -98,18 +98,19 @@ def _names(column: str, named: Mapping[str, str] | None) -> tuple[str, ...]:
 
 
 MOST_CHARACTERS = 1 << 20
+"""Maximum length of a list of numbers in a cell."""
 
 
 def is_json(text: str) -> bool:
-    """Return whether a text is such a JSON list."""
+    """Return whether a text begins like a JSON list."""
     return text.startswith("[")
 
 
 def json_cells(text: str) -> list[Any]:
-    """Parse the list, or list of lists, of numbers."""
+    """Parse a JSON list, or list of lists, of numbers."""
     allowed = "a list of integers, or a list of such lists"
     if len(text) > MOST_CHARACTERS:
-        raise ValueError(f"{len(text):,} characters: expected {MOST_CHARACTERS:,}")
+        raise ValueError(f"{len(text):,} characters: expected at most {MOST_CHARACTERS:,}")
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:

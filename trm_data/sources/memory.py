@@ -78,7 +78,7 @@ def _rows(value: Any, columns: str) -> Iterator[dict[str, Any]]:
         if row["question"] is None:
             name = at["question"]
             raise SourceError(
-                f"source: row {number + 1}, column {name}: got {table[name][number]}; expected a puzzle. Drop such rows."
+                f"source: row {number + 1}, column {name}: got {table[name][number]}; expected a puzzle. Drop it."
             )
         if len(ends) == len(ENDS):
             row["question"] = _maze(row["question"], [table[name][number] for name in ENDS], number + 1)

@@ -54,10 +54,6 @@ class Dihedral:
         """Return the symmetry that undoes this one."""
         return Dihedral(_INVERSES[self.id])
 
-    def compose(self, first: Dihedral) -> Dihedral:
-        """Return the symmetry that applies `first`, then this one."""
-        return Dihedral(_products()[self.id][first.id])
-
 
 @functools.cache
 def source_cells(dihedral: int, rows: int, columns: int) -> NDArray[np.int64]:
@@ -77,19 +73,6 @@ def source_cells(dihedral: int, rows: int, columns: int) -> NDArray[np.int64]:
     cells = (row * columns + column).reshape(-1)
     cells.flags.writeable = False
     return cells
-
-
-@functools.cache
-def _products() -> tuple[tuple[int, ...], ...]:
-    """Return the table `[second][first]` of the ids of `first`, then `second`."""
-    probe = np.arange(6).reshape(2, 3)
-    images = {Dihedral(d).apply(probe).tobytes() + bytes(Dihedral(d).apply(probe).shape): d for d in range(8)}
-
-    def product(second: int, first: int) -> int:
-        image = Dihedral(second).apply(Dihedral(first).apply(probe))
-        return images[image.tobytes() + bytes(image.shape)]
-
-    return tuple(tuple(product(second, first) for first in range(8)) for second in range(8))
 
 
 def grid_dihedrals(rows: int, columns: int) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#6
 MARKERS = "osD^vPXh"
 """Markers of curves. Curve 8 reuses the first colour with the second marker, so that pairs stay distinct."""
 INK, GRID, PAPER = "#1f2937", "#d1d5db", "#ffffff"
-"""Colours of text, lines and background; a page replaces them with its own (`write.py`)."""
+"""Colours of text, lines and background; a page replaces them with its own (`blocks.py`)."""
 SIZE = (4.6, 3.1)
 """Size of a figure in inches: as wide as a phone screen at about its text size."""
 PNG_DPI = 200

@@ -15,13 +15,13 @@ import tyro
 from tyro.conf import Positional, arg
 
 from trm_data.command import WIDE_SHOWS, Exit, Json, Root, Wide, emit
+from trm_data.commands.common import duration
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import (
     DataOption,
     ScaleOption,
     SourceOption,
     counted,
-    duration,
     percent,
     refuse_dataset_as_experiment,
     refuse_other_dataset_options,

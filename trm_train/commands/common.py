@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
+from trm_data.commands.common import duration
 from trm_data.errors import closest, one_of
 from trm_data.extensions import take_option
 from trm_data.storage.root import Layout
@@ -127,19 +128,6 @@ def percent(share: float | None) -> str:
 def validation_of(exact: float | None, optimal: float | None) -> str:
     """Format the best validation; puzzles with several correct answers also have the share of correct ones."""
     return percent(exact) if optimal is None else f"{percent(exact)} (right {percent(optimal)})"
-
-
-def duration(seconds: float | None) -> str:
-    """Format a duration: 12 s, 4 min, 3.5 h, 12 d."""
-    if seconds is None:
-        return "-"
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 90 * 60:
-        return f"{seconds / 60:.0f} min"
-    if seconds < 72 * 3600:
-        return f"{seconds / 3600:.1f} h"
-    return f"{seconds / 86400:.1f} d"
 
 
 def say_hours(hours: Mapping[str, float]) -> str:

@@ -3,7 +3,7 @@
 `RunConfig` has two kinds of parts. Identity (`data`, `model`, `optim`, `loss`, `initial`, `total_steps`, `seed`)
 changes the mathematics; the run's name contains a hash of it, and the seed. Execution (`execution`) sets how and where
 the run is executed and may differ between starts of the same run. Most parts have a separate file, and each has a
-`check`; `data`, `model` and `optim` have several forms (`bounds.py`).
+`check`; `data`, `model` and `optim` have several forms (`values.py`).
 
 Keys are the terms of the published configuration in snake case (docs/concepts.md lists them).
 """

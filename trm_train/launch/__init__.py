@@ -1,1 +1,1 @@
-"""Runs on TPUs of Google Cloud: `flow` launches them, `tpu` has the machines."""
+"""Runs on TPUs of Google Cloud: `flow` launches them, `scripts` has what the machines run."""

@@ -48,7 +48,7 @@ class AttentionBlock(nnx.Module):
 class TokenMlpBlock(nnx.Module):
     """As `AttentionBlock`, with a SwiGLU over the positions instead of attention; its norm is over positions too.
 
-    Positions are on the axis `token_mlp.axis`: the first, or the second (`platform.py`).
+    Positions are on the axis `token_mlp.axis`: the first, or the second (`networks.py`).
     """
 
     positions_first = True

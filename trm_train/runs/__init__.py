@@ -1,1 +1,1 @@
-"""Runs of a root: records, status, pruning and copies."""
+"""Runs of a root: records, status, resuming and pruning."""

@@ -114,6 +114,7 @@ class Pace:
 FIRST_S = 5.0
 """Time to the first report (s); each later interval is twice as long, up to `EVERY_S`."""
 EVERY_S = 60.0
+"""Longest interval between reports: heartbeat, metrics and log (s)."""
 LONGEST_STEPS = 20.0
 """A step may take this multiple of the longest step so far, if that is longer than the user's limit."""
 STDERR = 2

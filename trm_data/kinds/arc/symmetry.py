@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.kinds.arc.encode import ARC_CELLS, ARC_SIDE, COLOURS, Pair, encode_pairs
-from trm_data.seeds.draws import FEISTEL_ROUNDS, Purpose, check_word, feistel, feistel_keys
+from trm_data.seeds.draws import FEISTEL_ROUNDS, Purpose, check_word, feistel_keys
 from trm_data.symmetry.base import Indices, Made, Tokens
 from trm_data.symmetry.dihedral import DIHEDRAL_COUNT, Dihedral
 
@@ -88,11 +88,6 @@ class ArcSymmetry:
             colours[new] = old
         return type(self)(Dihedral(self.dihedral).inverse().id, tuple(colours))
 
-    def compose(self, first: Self) -> Self:
-        """Return the symmetry that applies `first`, then this one."""
-        dihedral = Dihedral(self.dihedral).compose(Dihedral(first.dihedral)).id
-        return type(self)(dihedral, tuple(self.colours[colour] for colour in first.colours))
-
     def published_name(self, task: str) -> str:
         """Return the published builder's name of this image of a task; for the identity, the task's own name."""
         if self.index == 0:
@@ -119,15 +114,6 @@ def puzzle_key(name: str) -> int:
     So a task has the same augmentations in every dataset of one seed.
     """
     return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) >> (64 - _KEY_BITS)
-
-
-def element_index(seed: int, puzzle_key: int, k: int) -> int:
-    """Return the index of the k-th augmentation of a task; k = 0 is the task itself, the others are distinct."""
-    if not 0 <= k < NUM_SYMMETRIES:
-        raise ValueError(f"k: got {k}; expected 0 to {NUM_SYMMETRIES - 1}")
-    if k == 0:
-        return 0
-    return 1 + feistel(feistel_keys(seed, Purpose.AUGMENT, puzzle_key), int(k) - 1, NUM_SYMMETRIES - 1)
 
 
 def distinct_augmentations(

@@ -35,7 +35,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from trm_data.seeds.draws import Purpose, feistel, feistel_keys, mix_word
+from trm_data.seeds.draws import Purpose, mix_word
 from trm_data.symmetry.base import Indices, Made, Tokens
 
 _MAX_INDICES = 1 << 62
@@ -106,13 +106,6 @@ class SudokuSymmetry:
             raise ValueError(f"digits: got {self.digits}; expected a permutation of 1..{side}")
 
     @classmethod
-    def identity(cls, box_rows: int, box_columns: int) -> Self:
-        """Return the symmetry that changes nothing."""
-        side = check_boxes(box_rows, box_columns)
-        lines = tuple(range(side))
-        return cls(box_rows, box_columns, False, lines, lines, tuple(range(1, side + 1)))
-
-    @classmethod
     def from_index(cls, index: int, box_rows: int, box_columns: int) -> Self:
         """Return the element of an index."""
         shape = radices(box_rows, box_columns)
@@ -170,41 +163,12 @@ class SudokuSymmetry:
         digits = tuple(value + 1 for value in _inverted(tuple(value - 1 for value in self.digits)))
         return type(self)(self.box_rows, self.box_columns, self.transpose, rows, columns, digits)
 
-    def compose(self, other: Self) -> Self:
-        """Return the symmetry that applies `other` first, then this one."""
-        if (self.box_rows, self.box_columns) != (other.box_rows, other.box_columns):
-            raise ValueError(
-                f"compose: boxes {self.box_rows}x{self.box_columns} and {other.box_rows}x{other.box_columns}"
-            )
-        first, second = (other.columns, other.rows) if self.transpose else (other.rows, other.columns)
-        return type(self)(
-            self.box_rows,
-            self.box_columns,
-            self.transpose != other.transpose,
-            tuple(first[i] for i in self.rows),
-            tuple(second[j] for j in self.columns),
-            tuple(self.digits[value - 1] for value in other.digits),
-        )
-
-
-def element_index(seed: int, puzzle: int, k: int, box_rows: int, box_columns: int) -> int:
-    """Return the index of the k-th augmentation of a puzzle; k = 0 is the original.
-
-    The others are a keyed permutation of all indices but 0, so they are distinct by construction.
-    """
-    count = num_elements(box_rows, box_columns)
-    if not 0 <= k < count:
-        raise ValueError(f"k: got {k}; expected 0 to {count - 1}")
-    if k == 0:
-        return 0
-    return 1 + feistel(feistel_keys(seed, Purpose.AUGMENT, puzzle), int(k) - 1, count - 1)
-
 
 class SudokuAugmenter:
     """Rows of Sudoku puzzles: tokens value + 1, blank 1, digits from 2.
 
-    Row n is the image of puzzle `groups[n]` and its solution under the element
-    `element_index(seed, keys[groups[n]], ks[n])`. Each puzzle is stored as its S packed cells.
+    Row n is the image of puzzle `groups[n]` and its solution under an element (`symmetry.base.keyed_elements`). Each
+    puzzle is stored as its S packed cells.
 
     Args:
         puzzles: [G, S]; each clue equals the solution's value.

@@ -2,7 +2,7 @@
 
 `augment_rows` writes the encoded rows of puzzles, solutions and element numbers in place. It is wrapped by
 `kinds.sudoku.symmetry.SudokuAugmenter.fill`, which checks the arguments; tested there against
-`SudokuSymmetry.from_index(element_index(...)).apply(...)`.
+`SudokuSymmetry.from_index(element).apply(...)`.
 
 `canonicalize_many` returns the form of a puzzle with its only solution, and the number of automorphisms
 (`kinds.sudoku.symmetry.canonicalize` explains the form).
