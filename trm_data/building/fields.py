@@ -51,8 +51,8 @@ def build_dataset(kind: str, /, *, root: Root | None = None, **options: object) 
         **options: Options of `trm-data build KIND --help`, with `_` for `-`: `size=500, aug=1000, name="mine"`. The
             defaults are the same; those of a named dataset are in its file. `source` and `test_source` may also be
             puzzles in memory (`sources.memory`): a frame, an Arrow table, a dict of columns, a list of texts or
-            objects, an array [N, S] or [N, R, C]; for `arc` a dict of tasks. They give the content digest of a file
-            with the same rows.
+            objects, an array [N, S] or [N, R, C], which gives mazes their `grid`; for `arc` a dict of tasks. They give
+            the content digest of a file with the same rows.
 
     Raises:
         SpecError: Unknown kind, dataset or option; invalid options; or another dataset has the name.
@@ -81,10 +81,12 @@ def _from_memory(kind: str, options: Mapping[str, Any], folder: Path) -> dict[st
     for name in ("source", "test_source"):
         if name not in options or isinstance(options[name], str | os.PathLike | None):
             continue
-        from trm_data.sources.memory import NAME, write_source
+        from trm_data.sources.memory import NAME, grid_of, write_source
 
         (folder / name).mkdir()
         found[name] = write_source(options[name], folder / name, kind, options.get("columns") or "")
+        if kind == "maze" and (grid := grid_of(options[name], options.get("columns") or "")):
+            found.setdefault("grid", grid)
         found.pop("columns", None)
         if kind == "arc":
             found = {"subsets": NAME, "evaluation": NAME, **found}

@@ -44,6 +44,14 @@ def write_source(value: Any, folder: Path, kind: str, columns: str = "") -> str:
     return f"repo:{folder}" if kind == "arc" else f"txt:{path}"
 
 
+def grid_of(value: Any, columns: str = "") -> str:
+    """Return rows and columns of puzzles that are arrays [R, C], as `9x9`; empty for other forms."""
+    table, named = _table(value), parse_columns(columns)
+    names = list(table)
+    shape = np.shape(table[names[find_columns(names, named, "source")["question"]]][0])
+    return "x".join(map(str, shape)) if len(shape) == 2 else ""
+
+
 def _tasks(value: Any) -> Iterator[dict[str, Any]]:
     if not isinstance(value, Mapping):
         raise SourceError(f"source: got {type(value).__name__}; expected a dict of tasks by name")

@@ -90,7 +90,13 @@ def test_mazes_as_walls_with_ends(tmp_path: Path) -> None:
         trm_data.build_dataset("maze", source=source, name=name, **options).content_digest
         for name, source in forms.items()
     }
+    options.pop("grid")
+    for name in ("arrays", "numbers"):
+        digests.add(
+            trm_data.build_dataset("maze", source=forms[name], name=f"own-{name}", **options).content_digest
+        )
     assert len(digests) == 1
+    options["grid"] = "5x10"
     with pytest.raises(SourceError, match=r"row 1: goal \(0, 7\): expected row and column of a free cell"):
         trm_data.build_dataset("maze", source=forms["arrays"] | {"goal": [[0, 7]]}, name="x", **options)
     square = {"maze": np.eye(7, dtype=int)[None], "start": [1], "goal": [5]}
