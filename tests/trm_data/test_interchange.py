@@ -373,6 +373,9 @@ def test_an_import_whose_splits_share_puzzles_says_so(layout: Layout, request_sm
     )
     result = build_dataset(request, layout)
     assert [("test group 3" in text, "train group 4" in text) for text in result.warnings] == [(True, True)]
+    plain = dataclasses.replace(request, name="plain", options=imported_options(folder, "rows"))
+    (text,) = build_dataset(plain, layout).warnings
+    assert "train row 47 and test row 3" in text
 
 
 @pytest.mark.parametrize(

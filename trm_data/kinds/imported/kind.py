@@ -120,6 +120,11 @@ class ImportedKind(Kind):
                 f"{len(shared):,} puzzles are in two splits, up to symmetry (the first: {shared[0]}). The rows are "
                 f"imported as they are; trm-data build {rules[1].kind} of the original puzzles keeps splits apart"
             )
+        if rules is None and (repeated := _training_rows_held_out(found)):
+            warnings.append(
+                f"{len(repeated):,} training rows have the input of a row that is held out (the first: {repeated[0]}). "
+                "The rows are imported as they are; their symmetries are not known without --kind"
+            )
         attachments = {"test_puzzles.json": found.test_puzzles} if found.test_puzzles else {}
         return Selection(
             splits,
@@ -306,6 +311,23 @@ def _groups(
         imported=rows,
     )
     return groups, classes
+
+
+def _training_rows_held_out(found: ImportedRows) -> list[str]:
+    """Return the places of training rows whose input is also a row of another split."""
+    if "train" not in found.splits:
+        return []
+    held = {
+        row.tobytes(): f"{split} row {number}"
+        for split in SPLITS
+        if split != "train" and split in found.splits
+        for number, row in enumerate(found.splits[split].inputs)
+    }
+    return [
+        f"train row {number} and {held[key]}"
+        for number, row in enumerate(found.splits["train"].inputs)
+        if (key := row.tobytes()) in held
+    ]
 
 
 def _hashes(inputs: NDArray[np.uint8], first_examples: NDArray[np.int64]) -> list[str]:
