@@ -111,11 +111,15 @@ class Linear(nnx.Module):
         return 2.0 * rows * fan_in * fan_out
 
 
+def gated(gate: Float[Array, ...], up: Float[Array, ...]) -> Float[Array, ...]:
+    """Return silu(gate) * up in the dtype of up, computed in float32: a TPU v4 adds and multiplies nothing narrower."""
+    return (jax.nn.silu(gate.astype(jnp.float32)) * up.astype(jnp.float32)).astype(up.dtype)
+
+
 @functools.partial(jax.checkpoint, static_argnums=1)
-def gated(gate_up: Float[Array, ...], axis: int) -> Float[Array, ...]:
-    """Return silu(gate) * up of the two halves; intermediates are recomputed in the backward pass, not stored."""
-    gate, up = jnp.split(gate_up, 2, axis=axis)
-    return jax.nn.silu(gate) * up
+def gated_halves(gate_up: Float[Array, ...], axis: int) -> Float[Array, ...]:
+    """Return `gated` of the two halves; intermediates are recomputed in the backward pass, not stored."""
+    return gated(*jnp.split(gate_up, 2, axis=axis))
 
 
 class SwiGLU(nnx.Module):
@@ -136,8 +140,8 @@ class SwiGLU(nnx.Module):
         if self.two_products:
             halves = jnp.split(self.gate_up.kernel[...].astype(x.dtype), 2, axis=1)
             gate, up = (product(x, kernel, self.axis) for kernel in halves)
-            return self.down(jax.nn.silu(gate) * up)
-        return self.down(gated(self.gate_up(x), self.axis))
+            return self.down(gated(gate, up))
+        return self.down(gated_halves(self.gate_up(x), self.axis))
 
     def flops(self, rows: int) -> float:
         """Return the operations for this many rows."""

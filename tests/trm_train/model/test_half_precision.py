@@ -1,4 +1,4 @@
-"""In bfloat16 and float16, derivatives that add many rows add them in float32."""
+"""In bfloat16 and float16, derivatives that add many rows add them in float32, and SwiGLU multiplies in float32."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from flax import nnx
 
 from trm_train.config.model import ModelConfig
-from trm_train.model.layers import HaltHead, InputEmbedding
+from trm_train.model.layers import HaltHead, InputEmbedding, gated
 from trm_train.model.window import WindowAttention
 
 ROWS, CELLS, VOCABULARY, WIDTH = 6_144, 16, 5, 8
@@ -77,3 +77,10 @@ def test_the_shifts_of_the_window_mixer(dtype: Any) -> None:
     )
     for one, other in zip(half, wanted, strict=True):
         assert error(one, other) < 0.01
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_the_gate_of_swiglu_is_rounded_once(dtype: Any) -> None:
+    gate, up = jax.random.normal(jax.random.key(1), (2, 4_096)).astype(dtype)
+    wanted = jax.nn.silu(gate.astype(jnp.float32)) * up.astype(jnp.float32)
+    assert (gated(gate, up) == wanted.astype(dtype)).all()
