@@ -37,8 +37,8 @@ RECIPES = ("trm_sudoku_mlp", "trm_sudoku_attention", "trm_maze", "trm_arc1", "tr
 AUTO = ("--execution.micro-batches", "auto")
 COMPILED_FROM = (
     "model",
-    "mesh",
-    "optim",
+    "mesh.py",
+    "optim.py",
     "objective.py",
     "state.py",
     "step/train.py",

@@ -55,3 +55,7 @@ def test_a_page_says_what_fits_and_what_is_not_compiled() -> None:
     assert page.endswith("Not compiled yet: trm_maze on h100.\n")
     refused = {"key": "b", "target": "h100", "fits": False, "error": "needs 90.0 GB"}
     assert "| `trm_maze` | h100 | | no | | | | | needs 90.0 GB |" in render([row, refused], wanted)
+
+
+def test_the_digest_of_the_code_reads_files_that_exist() -> None:
+    assert len(readiness.code_digest()) == 16
