@@ -28,7 +28,7 @@ from trm_train.errors import ConfigError
 from trm_train.mesh import make_mesh
 from trm_train.optim import Scaled
 from trm_train.state import TrainState, init_state
-from trm_train.step.compile import CompiledStep, Given, bytes_refused, compile_train_step
+from trm_train.step.compile import CompiledStep, Given, bytes_refused, cached_pieces, compile_train_step
 from trm_train.step.train import Detail, from_pieces, into_pieces, make_train_step
 
 
@@ -246,3 +246,17 @@ def test_a_curriculum_that_cannot_be(curriculum: Curriculum, message: str) -> No
     model = dataclasses.replace(STAGED.model, curriculum=curriculum)
     with pytest.raises(ConfigError, match=message):
         check_config(dataclasses.replace(STAGED, model=model))
+
+
+@pytest.mark.parametrize(
+    ("slots", "length", "pieces"),
+    [(64, 82, 8), (16, 97, 2), (32, 65, 4), (16, 901, 16), (8, 17, 1), (31, 82, 1), (30, 82, 5)],
+)
+def test_microbatches_of_a_cpu_fit_into_its_caches(slots: int, length: int, pieces: int) -> None:
+    assert cached_pieces(slots, length) == pieces
+
+
+def test_a_step_on_a_cpu_is_computed_in_microbatches() -> None:
+    spec = dataclasses.replace(SPEC, sequence_length=300)
+    compiled, _, _ = compile_train_step(carried_out(micro_batches="auto"), spec, make_mesh())
+    assert compiled.micro_batches == BATCH // 2

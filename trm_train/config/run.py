@@ -64,9 +64,9 @@ class ExecutionConfig:
     """Devices along the mesh axis `model`; the others are along `data`."""
     shard_parameters: bool = False
     """Split parameters, optimizer state and average over all devices; they are gathered at the start of every step."""
-    micro_batches: int | Literal["auto"] = 1
-    """Number of microbatches of a batch, to save memory; the gradient is that of the whole batch. auto: the fewest
-    that fit into the devices."""
+    micro_batches: int | Literal["auto"] = "auto"
+    """Number of microbatches of a batch; the gradient is that of the whole batch. auto: the fewest that fit into the
+    devices; on a CPU, those that fit into its caches, which is faster."""
     rematerialise: bool = False
     """Recompute activations inside a level in the backward pass: less memory, more time."""
 

@@ -47,7 +47,7 @@ def times(factor: float, config: RunConfig, setting: Setting) -> RunConfig:
     execution = dataclasses.replace(
         config.execution,
         validate_every=max(steps // 10, 1),
-        micro_batches=PIECES.get(batch, 1) if setting.scale == "full" else 1,
+        micro_batches=PIECES.get(batch, "auto") if setting.scale == "full" else "auto",
     )
     return dataclasses.replace(
         config,

@@ -31,6 +31,8 @@ from trm_train.mesh import Exchange, batch_sharding, batches_sharding, exchanges
 from trm_train.state import TrainState, abstract_state, abstract_weights
 from trm_train.step.train import TrainStep, make_train_step
 
+CACHED_POSITIONS = 800
+"""Most positions (examples times their length) of a microbatch on a CPU, whose caches then hold its activations."""
 SHRINK = 0.9
 """Lower bound of how temporaries shrink: with n times as many microbatches, they keep at least this share of 1/n."""
 
@@ -96,7 +98,8 @@ def compile_train_step(
 ) -> tuple[CompiledStep, TrainState, nnx.GraphDef]:
     """Return the compiled training step, the shapes of its state (both on the mesh), and the model.
 
-    With `execution.micro_batches` auto, numbers of microbatches are tried until a program fits.
+    With `execution.micro_batches` auto, numbers of microbatches are tried until a program fits; a CPU starts with
+    microbatches that fit into its caches, unless `limit_bytes` stands for another device.
 
     Args:
         config: Configuration of the run.
@@ -113,6 +116,9 @@ def compile_train_step(
     limit = limit_bytes if limit_bytes is not None else usable_bytes(mesh)
     slots = config.data.global_batch_size // mesh.shape["data"]
     counts = [pieces for pieces in range(1, slots + 1) if slots % pieces == 0]
+    if limit_bytes is None and mesh.devices.flat[0].platform == "cpu":
+        pieces = cached_pieces(slots, config.model.puzzle_positions + spec.sequence_length)
+        counts = [count for count in counts if count >= pieces]
     while True:
         pieces = counts.pop(0)
         try:
@@ -139,6 +145,16 @@ def compile_train_step(
         counts = [more for more in counts if rest + SHRINK * temporaries * pieces / more <= limit] or counts[
             -1:
         ]
+
+
+def cached_pieces(slots: int, length: int) -> int:
+    """Return the number of microbatches of a CPU: of at most `CACHED_POSITIONS`, or 1 if only far smaller ones divide.
+
+    Measured on two cores with 2 MB of L2 cache each: docs/performance.md.
+    """
+    most = max(CACHED_POSITIONS // length, 1)
+    rows = max(count for count in range(1, min(most, slots) + 1) if slots % count == 0)
+    return slots // rows if 2 * rows > most or rows == slots else 1
 
 
 def bytes_refused(error: Exception) -> tuple[int, int] | None:
