@@ -52,11 +52,12 @@ class RunConsole:
     def begin(self, record: RunRecord, folder: Folder, start_step: int, compiled: CompiledStep) -> list[str]:
         """Show the run, its folder and its first step."""
         begins = f"resumes from step {start_step:,}" if start_step else "begins"
+        pieces = f" in {compiled.micro_batches} microbatches" if compiled.micro_batches > 1 else ""
         self._total = record.total_steps
         lines = self._lines(
             f"{record.run} {begins}; {folder}",
             f"{compiled.num_parameters:,} parameters, {self._total:,} steps of "
-            f"{self._config.data.global_batch_size} slots, compiled in {compiled.seconds:.1f} s",
+            f"{self._config.data.global_batch_size} slots{pieces}, compiled in {compiled.seconds:.1f} s",
         )
         self._marked = time.perf_counter()
         if self._bar is not None:
