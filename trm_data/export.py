@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.card import dataset_card, write_croissant
+from trm_data.card import dataset_card
 from trm_data.catalog.read import read_identifier_names, read_sources, read_split_catalog
 from trm_data.errors import BuildError, SpecError, not_written
 from trm_data.kinds.registry import load_kind
@@ -78,7 +78,6 @@ def export_dataset(
         if form == "hf":
             card = _hub_card(manifest, read_sources(layout.dataset(manifest.name), manifest))
             (temporary / "README.md").write_text(card, "utf-8")
-            write_croissant(manifest, read_sources(layout.dataset(manifest.name), manifest), temporary)
         _write_facts(manifest, temporary)
         files = sorted(path.relative_to(temporary) for path in temporary.rglob("*") if path.is_file())
         temporary.rename(out)
