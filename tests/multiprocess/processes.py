@@ -29,7 +29,7 @@ RUN = [
 ]
 """Options of a tiny run; tests add total steps and intervals."""
 TRAIN = "import sys; from trm_train.cli import main; main(sys.argv[1:])"
-EXAMPLES = 32
+EXAMPLES = 16
 """Rows per process in a batch of an evaluation, fewer than by default, so that there are several batches."""
 EVALUATE = (
     f"import sys; from trm_train.training import validate; validate.BATCH_EXAMPLES = {EXAMPLES}; "

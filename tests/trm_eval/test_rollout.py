@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import jax
@@ -56,6 +57,14 @@ def restless(evaluated: Evaluated) -> Restless:
     restored = dataclasses.replace(restored, weights=dataclasses.replace(weights, params=params))
     train = open_dataset("small", evaluated.layout, "train")
     return Restless(restored, RowReader(train, "own", evaluated.record.input_spec.num_identifiers))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def large_batches() -> Generator[None, None, None]:
+    """All rows in one batch, as on a GPU."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(validate, "CACHED_POSITIONS", 1 << 20)
+        yield
 
 
 def answered(

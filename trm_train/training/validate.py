@@ -19,10 +19,11 @@ from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import Dataset
 from trm_data.loader.pipeline import ReadsRows, evaluation_batches
 from trm_train.mesh import batch_sharding, data_part, make_gather, put_batch
+from trm_train.step.compile import CACHED_POSITIONS
 from trm_train.step.evaluate import EvalOutputs
 
 BATCH_EXAMPLES = 256
-"""Rows per device of an evaluation batch. Shapes and positions of rows do not depend on the number of devices, so
+"""Most rows per device of an evaluation batch. Shapes and positions of rows do not depend on the number of devices, so
 answers are bit-identical."""
 
 Evaluate = Callable[[Any, dict[str, jax.Array]], Any]
@@ -135,5 +136,12 @@ def optimal_counter(dataset: ReadsRows) -> Callable[[NDArray[np.int64], NDArray[
 
 
 def evaluation_batch_size(dataset: ReadsRows, mesh: Mesh) -> int:
-    """Return the number of rows of an evaluation batch over all devices along `data`."""
-    return min(BATCH_EXAMPLES, len(dataset)) * mesh.shape["data"]
+    """Return the number of rows of an evaluation batch over all devices along `data`.
+
+    On a CPU, the activations of a batch fit into its caches.
+    """
+    rows = min(BATCH_EXAMPLES, len(dataset))
+    if mesh.devices.flat[0].platform == "cpu":
+        (length,) = dataset.read(np.arange(min(len(dataset), 1)))["inputs"].shape[1:]
+        rows = min(rows, max(CACHED_POSITIONS // length, 1))
+    return rows * mesh.shape["data"]
