@@ -1,8 +1,8 @@
-"""Server process of the dashboard: Streamlit's application behind `Guard`, on a socket that is already bound.
+"""Server process of the dashboard: Streamlit's application on a socket that is already bound.
 
 A browser lets any web page send requests to a server on its own machine, and a hostile page can make its own host name
-resolve to that machine. So `Guard` refuses requests that name another host, or come from another page, before anything
-processes them. A page may load nothing from other origins.
+resolve to that machine. So starlette's `TrustedHostMiddleware` refuses requests that name another host, and `OwnPages`
+those from another page, before anything processes them. A page may load nothing from other origins.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ import errno
 import importlib.util
 import os
 import socket
-from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
 from trm_data.errors import needs_extra
 from trm_data.storage.root import Layout
@@ -22,10 +20,8 @@ from trm_eval.errors import EvalError
 from trm_eval.report.canvas import COLOURS
 from trm_eval.tables.index import keep_for
 
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Message, Receive, Send], Awaitable[None]]
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 DEFAULT_PORT = 8765
 ENDING_S = 2
@@ -61,7 +57,7 @@ HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
 )
-REFUSED = b"refused: this dashboard answers its own pages only\n"
+REFUSED = "refused: this dashboard answers its own pages only\n"
 
 
 def check_extra() -> None:
@@ -107,17 +103,18 @@ def serve(layout: Layout, listening: socket.socket) -> None:
 
     import uvicorn
     from starlette.middleware import Middleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
     from streamlit.starlette import App
     from streamlit.web.bootstrap import load_config_options
 
-    # Guard is stricter than Streamlit. If the host has names that Streamlit cannot know, Streamlit would query the
-    # network for the machine's own address.
+    # If the host has names that Streamlit cannot know, Streamlit would query the network for the machine's own address.
     known: dict[str, object] = {"browser.serverAddress": host} if local else {}
     checks = {"server.enableCORS": local, "server.enableXsrfProtection": local}
     load_config_options({**SETTINGS, **checks, **known})
-    hosts = (*LOOPBACK, host) if local else None
+    hosts = [*LOOPBACK, "[::1]", host] if local else ["*"]
     keep_for(LISTED_S)
-    app = App(Path(__file__).with_name("app.py"), middleware=[Middleware(Guard, hosts=hosts)])
+    middleware = [Middleware(TrustedHostMiddleware, hosts, www_redirect=False), Middleware(OwnPages)]
+    app = App(Path(__file__).with_name("app.py"), middleware=middleware)
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -129,28 +126,22 @@ def serve(layout: Layout, listening: socket.socket) -> None:
     uvicorn.Server(config).run(sockets=[listening])
 
 
-class Guard:
-    """ASGI middleware: answers 403 to refused requests, and adds `HEADERS` to every response."""
+class OwnPages:
+    """ASGI middleware: answers 403 to requests that a page of another origin sends; adds `HEADERS` to responses."""
 
-    def __init__(self, app: Application, hosts: tuple[str, ...] | None) -> None:
-        """Wrap an application.
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
-        Args:
-            app: Application to guard.
-            hosts: Host names by which a browser may call the server; None for any.
-        """
-        self._app, self._hosts = app, hosts
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it; uvicorn answers 403 to a connection that is closed before it opens."""
+        from starlette.datastructures import Headers
+        from starlette.responses import PlainTextResponse
+        from starlette.websockets import WebSocketClose
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Pass the request on, or refuse it."""
-        if scope["type"] not in ("http", "websocket"):
-            await self._app(scope, receive, send)
-            return
-        headers = {
-            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]
-        }
-        if not may_ask(headers.get("host", ""), headers.get("origin"), self._hosts):
-            await _refuse(scope["type"], receive, send)
+        headers = Headers(scope=scope) if scope["type"] in ("http", "websocket") else {}
+        if (origin := headers.get("origin")) is not None and origin.partition("://")[2] != headers.get("host"):
+            refusal = WebSocketClose(1008) if scope["type"] == "websocket" else PlainTextResponse(REFUSED, 403)
+            await refusal(scope, receive, send)
             return
 
         async def with_headers(message: Message) -> None:
@@ -159,28 +150,3 @@ class Guard:
             await send(message)
 
         await self._app(scope, receive, with_headers)
-
-
-def may_ask(host: str, origin: str | None, hosts: tuple[str, ...] | None) -> bool:
-    """Return whether a request is for this server and does not come from another page.
-
-    Args:
-        host: Value of the Host header: name and port.
-        origin: Value of the Origin header, which browsers send with every request that another page could have made.
-        hosts: Host names of this server; None for any.
-    """
-    try:
-        called = urlsplit(f"//{host}").hostname
-        asking = None if origin is None else urlsplit(origin).netloc
-    except ValueError:
-        return False
-    return called is not None and (hosts is None or called in hosts) and asking in (None, host)
-
-
-async def _refuse(kind: str, receive: Receive, send: Send) -> None:
-    if kind == "websocket":
-        await receive()
-        await send({"type": "websocket.close", "code": 1008})  # closing before accepting sends 403
-        return
-    await send({"type": "http.response.start", "status": 403, "headers": [(b"content-type", b"text/plain")]})
-    await send({"type": "http.response.body", "body": REFUSED})
