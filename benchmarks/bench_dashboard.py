@@ -41,7 +41,7 @@ ROWS = 100
 """Puzzles of the test split."""
 STEPS, WINDOW = 1000, 50
 """Of each run, and between two rows of its metrics."""
-PAGES = ("runs", "curves", "evaluations", "scaling", "puzzles", "sql")
+PAGES = ("runs", "curves", "evaluations", "puzzles", "sql")
 FIRST_S, LATER_S = 10.0, 3.0
 
 VISIT = """

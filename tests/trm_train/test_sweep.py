@@ -16,7 +16,7 @@ from tests.conftest import error_of, run_here, small_request
 from trm_data.building.flow import build_dataset
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main as eval_main
-from trm_eval.serve.runs import Filter, runs_now
+from trm_eval.serve.runs import runs_now
 from trm_train.batch import plan_sweep
 from trm_train.cli import main
 from trm_train.config.overrides import parse_config
@@ -221,7 +221,7 @@ def test_runs_from_python_and_the_command_are_the_same(root: Layout) -> None:
     assert {one["run"]: one["sweeps"]["mine"] for one in status} == {
         row["run"]: row["varies"] for row in rows
     }
-    shown = runs_now(root, Filter("mine"), []).rows
+    shown = runs_now(root, "mine", []).rows
     assert {one["run"]: one["varies"] for one in shown} == {
         row["run"]: f"mine: {row['varies']}" for row in rows
     }

@@ -1,7 +1,6 @@
 """Local dashboard: runs and results of a root in a browser, read-only, using the SQL of `tables.query`.
 
 runs curves evaluations puzzles sql   one page each: its queries and its display (Streamlit, in the extra `serve`)
-recursion                             the steps to an answer, for the page of puzzles
 app parts                             the frame of all pages, and shared functions
 server                                the server process, and access control
 """

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from trm_eval.serve import curves, evaluations, puzzles, runs, scaling, sql
-from trm_eval.serve.parts import CURVES, EVALUATIONS, PUZZLES, SCALING, errors_shown
+from trm_eval.serve import curves, evaluations, puzzles, runs, sql
+from trm_eval.serve.parts import CURVES, EVALUATIONS, PUZZLES, errors_shown
 
-PAGES = {
-    "runs": runs.show,
-    CURVES: curves.show,
-    EVALUATIONS: evaluations.show,
-    SCALING: scaling.show,
-    PUZZLES: puzzles.show,
-    "sql": sql.show,
-}
 TITLE = "trm"
 STYLE = """
 .stMainBlockContainer { padding-top: 4.5rem; padding-bottom: 2rem; }
@@ -31,7 +23,6 @@ def show_page() -> None:
         "runs": st.Page(runs.show, title="Runs", url_path="runs", default=True),
         CURVES: st.Page(curves.show, title="Learning curves", url_path=CURVES),
         EVALUATIONS: st.Page(evaluations.show, title="Evaluations", url_path=EVALUATIONS),
-        SCALING: st.Page(scaling.show, title="Scaling", url_path=SCALING),
         PUZZLES: st.Page(puzzles.show, title="Puzzles", url_path=PUZZLES),
         "sql": st.Page(sql.show, title="SQL", url_path="sql"),
     }

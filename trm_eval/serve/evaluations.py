@@ -48,15 +48,10 @@ SELECT
     CASE WHEN exact_count > 0 THEN q_halt_accuracy END AS q_halt_accuracy,
     seconds,
     created_at,
-    as_published,
     coalesce(len(trace_parts), 0) > 0 AS traced,
-    adapt_weights IS NOT NULL AS adapted,
-    coalesce(list_contains(string_split(own_dataset, '+'), dataset), false) AS of_own_dataset,
-    coalesce(contains(own_dataset, '+'), false) AS of_mixture,
     evaluation
 FROM evals
 JOIN (SELECT unnest(wanted) AS run, generate_subscripts(wanted, 1) AS place FROM (SELECT ? AS wanted)) USING (run)
-LEFT JOIN (SELECT run, dataset AS own_dataset FROM runs) USING (run)
 ORDER BY place, as_published DESC, split = 'test' DESC, step DESC, supervision_steps, created_at DESC,
          evaluation"""
 

@@ -31,7 +31,7 @@ SELECT run, run IN (SELECT run FROM all_evals) AS tested
 FROM runs
 ORDER BY tested DESC, state = 'running' DESC NULLS LAST, heartbeat DESC NULLS LAST, run"""
 
-CURVES, EVALUATIONS, PUZZLES, SCALING = "curves", "evaluations", "puzzles", "scaling"
+CURVES, EVALUATIONS, PUZZLES = "curves", "evaluations", "puzzles"
 FRESH_S = 4
 """Cache lifetime of query results (s)."""
 FOLLOW_S = 5

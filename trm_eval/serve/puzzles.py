@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
 import streamlit as st
+from numpy.typing import NDArray
 
 from trm_data.show.picture import svg_animation
 from trm_data.storage.root import Layout
 from trm_eval.report.ask import Asked, ask
+from trm_eval.report.canvas import COLOURS, draw_svg
 from trm_eval.report.evaluation import verdict_of
 from trm_eval.serve.evaluations import evaluations_of, labels_of
 from trm_eval.serve.parts import (
@@ -25,19 +30,7 @@ from trm_eval.serve.parts import (
     show_sql,
     table_key,
 )
-from trm_eval.serve.recursion import (
-    Moment,
-    answer_again,
-    draw_course,
-    solver_of,
-    traced,
-    way_to_traces,
-    why_not_again,
-)
 from trm_eval.show import Answered, answered_row
-
-if TYPE_CHECKING:
-    from trm_eval.solver import Solver
 
 COLUMNS = ("row", "exact", "wrong_cells", "rating", "halt_step", "clues", "path_length")
 FRAMES = 24
@@ -65,6 +58,13 @@ FROM predicted_puzzles
 WHERE evaluation = ? AND {{condition}}
 ORDER BY row
 LIMIT {PAGE_ROWS} OFFSET ?"""
+
+
+TRACE_SQL = """\
+SELECT supervision_step, cycle, q_halt_logit, wrong_cells, answer
+FROM traces
+WHERE evaluation = ? AND row = ?
+ORDER BY supervision_step, cycle"""
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,67 @@ def puzzles_of(layout: Layout, evaluation: str, wanted: Wanted, page: int, probl
     sql = PUZZLES_SQL.format(condition=condition)
     given = [evaluation, *values, page * PAGE_ROWS]
     return ask(layout, "puzzles", sql, given, problems, evaluations=[evaluation])
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Answer of the network after one cycle.
+
+    Attributes:
+        step: Supervision step, from 1.
+        cycle: Cycle of that step, from 1.
+        halt_probability: Probability of halting (0 to 1).
+        wrong_cells: Number of wrong labelled cells.
+        answer: Tokens, uint8 [S].
+    """
+
+    step: int
+    cycle: int
+    halt_probability: float
+    wrong_cells: int
+    answer: NDArray[np.uint8]
+
+
+def traced(layout: Layout, evaluation: str, row: int, problems: list[str]) -> tuple[Asked, list[Moment]]:
+    """Return every moment of a row from the evaluation's traces; empty without traces."""
+    asked = ask(
+        layout, "traces of this puzzle", TRACE_SQL, [evaluation, row], problems, evaluations=[evaluation]
+    )
+    return asked, [
+        Moment(
+            found["supervision_step"],
+            found["cycle"],
+            float(1 / (1 + np.exp(-np.float64(found["q_halt_logit"])))),
+            found["wrong_cells"],
+            np.array(found["answer"], np.uint8),
+        )
+        for found in asked.rows
+    ]
+
+
+def draw_course(moments: Sequence[Moment], at: Moment) -> bytes:
+    """Draw wrong cells and halting probability after every cycle as SVG; a line marks one moment."""
+    cycles = max(moment.cycle for moment in moments)
+    places = [moment.step + moment.cycle / cycles - 1 for moment in moments]
+
+    def paint(axis: Any) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        axis.plot(places, [moment.wrong_cells for moment in moments], color=COLOURS[0], label="wrong cells")
+        axis.set_ylabel("wrong cells")
+        axis.set_ylim(bottom=0)
+        axis.yaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.set_xlabel("supervision step")
+        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axis.axvline(at.step + at.cycle / cycles - 1, color="#6b7280", linewidth=1, linestyle=":")
+        axis.grid()
+        axis.plot([], [], color=COLOURS[1], linestyle="--", label="halting probability (right)")
+        right = axis.twinx()
+        right.plot(places, [m.halt_probability for m in moments], color=COLOURS[1], linestyle="--")
+        right.set_ylim(-0.02, 1.02)
+        right.spines["right"].set_visible(True)
+
+    return draw_svg(paint, height=2.2)
 
 
 def show() -> None:
@@ -220,46 +281,21 @@ def _puzzle(puzzle: Answered) -> None:
             show_drawing(name, drawing)
 
 
-@st.cache_resource(max_entries=4, show_spinner=False)
-def _solver(place: str, evaluation: str, _layout: Layout) -> Solver:
-    return solver_of(_layout, evaluation, [])
-
-
-@st.cache_resource(max_entries=50, show_spinner=False)
-def _again(place: str, evaluation: str, row: int, _layout: Layout, _puzzle: Answered) -> list[Moment]:
-    return answer_again(_solver(place, evaluation, _layout), _puzzle)
-
-
 def _recursion(evaluation: dict[str, Any], puzzle: Answered) -> None:
-    """Show the answer after every cycle, from traces, or computed again on request."""
+    """Show the answer after every cycle from traces, or the commands that show it."""
     st.markdown("**How it came to this**")
     asked, moments = fresh(traced, evaluation["evaluation"], puzzle.row)
     if moments:
         st.caption("From the traces of this evaluation.")
         show_sql(asked.query)
-    else:
-        if (reason := why_not_again(evaluation, puzzle)) is not None:
-            st.caption(f"No traces of this puzzle are there, and it cannot be answered again here. {reason}")
-            return
-        key = "answered again"
-        st.session_state.setdefault(key, False)
-        if st.button("Answer it again, step by step", type="primary"):
-            st.session_state[key] = True
-        if not st.session_state[key]:
-            command = way_to_traces(evaluation, puzzle.row)
-            by = "." if command is None else ", or traced by:"
-            st.caption(
-                f"No traces of this puzzle are there. It is answered here, from the run's checkpoint{by}"
-            )
-            if command is not None:
-                st.code(command, language=None)
-            return
-        with st.spinner("Reading the checkpoint and compiling, up to a minute the first time ..."):
-            moments = _again(layout().place, evaluation["evaluation"], puzzle.row, layout(), puzzle)
-        how = evaluation["how"]
-        aside = "" if how == "max_steps" else f" The evaluation itself answered otherwise: {plain(how)}."
-        st.caption(f"Answered here, all steps long, once and without noise.{aside}")
-    _walk(puzzle, moments)
+        _walk(puzzle, moments)
+        return
+    run, row = shlex.quote(evaluation["run"]), puzzle.row
+    st.caption(
+        "No traces of this puzzle are there. These commands write traces, and draw every cycle of one answer:"
+    )
+    predict = f"trm-eval predict {run} --split {puzzle.split} --row {row} --trace --out row-{row}.gif"
+    st.code(f"trm-eval run {run} --traces {row + 1}\n{predict}", language=None)
 
 
 def _walk(puzzle: Answered, moments: list[Moment]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import streamlit as st
 
@@ -30,8 +29,6 @@ COLUMNS = (
     "best_optimal_share", "heartbeat", "varies",
     "differs", "dataset", "label", "experiment", "scale", "data", "seed", "parameters", "train_seconds",
 )  # fmt: skip
-STATES = ("running", "stalled", "new", "stopped", "failed", "done", "results only")
-"""States shown by `trm-train status`, and that of a run with only published results."""
 
 RUNS_SQL = f"""\
 WITH listed AS (
@@ -75,97 +72,47 @@ SELECT * FROM listed
 WHERE {{condition}}
 ORDER BY state = 'running' DESC, heartbeat DESC NULLS LAST, run"""
 
-CHOICES_SQL = """\
-SELECT list(DISTINCT run ORDER BY run) AS run, list(DISTINCT experiment ORDER BY experiment) AS experiment,
-       list(DISTINCT scale ORDER BY scale) AS scale, list(DISTINCT data ORDER BY data) AS data
-FROM runs"""
+
+def _condition(names: str) -> tuple[str, list[object]]:
+    """Return SQL over `listed`, with its values: beginnings or globs of runs, experiments and sweeps."""
+    patterns = [
+        word if any(sign in word for sign in "*?[") else f"{word}*"
+        for word in re.split(r"[\s,]+", names)
+        if word
+    ]
+    either = ["run GLOB ? OR experiment GLOB ? OR varies GLOB ?"] * len(patterns)
+    return " OR ".join(either) or "true", [pattern for pattern in patterns for _ in range(3)]
 
 
-@dataclass(frozen=True)
-class Filter:
-    """Filter for runs; an empty field matches all.
+def runs_now(layout: Layout, names: str, problems: list[str]) -> Asked:
+    """Return a row for each run that matches names, running ones first.
 
-    Attributes:
-        names: Prefixes or globs of names of runs, experiments or sweeps, separated by spaces or commas.
-        experiments: Experiments of the runs.
-        scales: Scales of the runs.
-        data: Data of the runs.
-        states: States from `STATES`.
+    Args:
+        layout: The root.
+        names: Beginnings or globs of names of runs, experiments or sweeps, separated by spaces or commas; empty: all.
+        problems: List of what was left out, extended here.
     """
-
-    names: str = ""
-    experiments: tuple[str, ...] = ()
-    scales: tuple[str, ...] = ()
-    data: tuple[str, ...] = ()
-    states: tuple[str, ...] = ()
-
-    def condition(self) -> tuple[str, list[object]]:
-        """Return the filter as SQL over `listed`, with its values."""
-        conditions: list[str] = []
-        values: list[object] = []
-        if patterns := [_glob(word) for word in re.split(r"[\s,]+", self.names) if word]:
-            either = " OR ".join(["run GLOB ? OR experiment GLOB ? OR varies GLOB ?"] * len(patterns))
-            conditions.append(f"({either})")
-            values += [pattern for pattern in patterns for _ in range(3)]
-        parts = {
-            "experiment": self.experiments,
-            "scale": self.scales,
-            "data": self.data,
-            "state": self.states,
-        }
-        for column, allowed in parts.items():
-            if allowed:
-                conditions.append(f"list_contains(?, {column})")
-                values.append(list(allowed))
-        return " AND ".join(conditions) or "true", values
-
-
-def _glob(word: str) -> str:
-    return word if any(sign in word for sign in "*?[") else f"{word}*"
-
-
-def runs_now(layout: Layout, wanted: Filter, problems: list[str]) -> Asked:
-    """Return a row for each run that matches a filter, running ones first."""
-    condition, values = wanted.condition()
+    condition, values = _condition(names)
     return ask(layout, "runs as they are now", RUNS_SQL.format(condition=condition), values, problems)
-
-
-def choices(layout: Layout, problems: list[str]) -> dict[str, list[str]]:
-    """Return the existing names of runs, experiments, scales and data."""
-    (row,) = ask(layout, "what to choose from", CHOICES_SQL, [], problems).rows
-    return {column: [name for name in names or [] if name] for column, names in row.items()}
 
 
 def show() -> None:
     """Show the page."""
     st.subheader("Runs")
-    wanted = _filter()
+    hint = "run, experiment or sweep: beginnings or globs, such as exp01 *-s0"
+    names = st.text_input("Name", placeholder=hint, key="names")
     follow = st.toggle("Follow", value=True, help=f"Look again every {FOLLOW_S} seconds")
-    st.fragment(_table, run_every=FOLLOW_S if follow else None)(wanted)
+    st.fragment(_table, run_every=FOLLOW_S if follow else None)(names)
 
 
-def _filter() -> Filter:
-    known = fresh(choices)
-    names, more = st.columns([5, 1], vertical_alignment="bottom")
-    typed = names.text_input(
-        "Name", placeholder="run, experiment or sweep: beginnings or globs, such as exp01 *-s0", key="names"
-    )
-    with more.popover("More", use_container_width=True):
-        experiments = st.multiselect("Experiment", known["experiment"])
-        scales = st.multiselect("Scale", known["scale"])
-        data = st.multiselect("Data", known["data"])
-        states = st.multiselect("State", STATES)
-    return Filter(typed, tuple(experiments), tuple(scales), tuple(data), tuple(states))
-
-
-def _table(wanted: Filter) -> None:
+def _table(names: str) -> None:
     with errors_shown():
-        asked = fresh(runs_now, wanted)
+        asked = fresh(runs_now, names)
         if not asked.rows:
             st.info(f"No such runs under {plain(layout().place)}.")
             show_sql(asked.query)
             return
-        names = [row["run"] for row in asked.rows]
+        runs = [row["run"] for row in asked.rows]
         shares = ("best_validation", "best_optimal_share")
         rows = [
             row | {name: None if (share := row[name]) is None else 100 * share for name in shares}
@@ -174,7 +121,7 @@ def _table(wanted: Filter) -> None:
         number = st.column_config.NumberColumn
         event = st.dataframe(
             frame_of(rows, COLUMNS),
-            key=table_key("runs", names),
+            key=table_key("runs", runs),
             hide_index=True,
             on_select="rerun",
             selection_mode="multi-row",
@@ -194,10 +141,10 @@ def _table(wanted: Filter) -> None:
             },
         )
         if places := selected(event):
-            st.session_state["chosen"] = [names[place] for place in places]
+            st.session_state["chosen"] = [runs[place] for place in places]
             st.caption(f"{len(places)} selected. Compare:")
         else:
-            st.caption(f"{len(names)} runs. Select some to compare them:")
+            st.caption(f"{len(runs)} runs. Select some to compare them:")
         with st.container(horizontal=True):
             link(CURVES, "Learning curves")
             link(EVALUATIONS, "Evaluations")

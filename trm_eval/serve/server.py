@@ -139,8 +139,12 @@ class OwnPages:
         from starlette.websockets import WebSocketClose
 
         headers = Headers(scope=scope) if scope["type"] in ("http", "websocket") else {}
-        if (origin := headers.get("origin")) is not None and origin.partition("://")[2] != headers.get("host"):
-            refusal = WebSocketClose(1008) if scope["type"] == "websocket" else PlainTextResponse(REFUSED, 403)
+        if (origin := headers.get("origin")) is not None and origin.partition("://")[2] != headers.get(
+            "host"
+        ):
+            refusal = (
+                WebSocketClose(1008) if scope["type"] == "websocket" else PlainTextResponse(REFUSED, 403)
+            )
             await refusal(scope, receive, send)
             return
 

@@ -16,10 +16,10 @@ from trm_data.storage.root import Layout, resolve_root
 from trm_eval.serve.server import SETTINGS
 from trm_train.runs.record import run_name
 
-PAGES = ("runs", "curves", "evaluations", "scaling", "puzzles", "sql")
+PAGES = ("runs", "curves", "evaluations", "puzzles", "sql")
 SCRIPT = """
 import streamlit as st
-from trm_eval.serve import curves, evaluations, puzzles, runs, scaling, sql
+from trm_eval.serve import curves, evaluations, puzzles, runs, sql
 from trm_eval.serve.parts import errors_shown
 
 for module in (runs, evaluations):
@@ -121,17 +121,13 @@ def test_a_puzzle_with_traces_is_stepped_through(
     assert not app.exception
 
 
-def test_a_puzzle_without_traces_is_answered_when_asked(
+def test_a_puzzle_without_traces_has_the_commands_that_show_them(
     root: Layout, evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = page("puzzles", root, monkeypatch, row="5")
-    command = f"trm-eval run {evaluated.record.run} --checkpoint 12 --weights ema --split test --steps 3 --traces 100"
-    assert command in shown_text(app)
+    assert f"trm-eval run {evaluated.record.run} --traces 6\n" in shown_text(app)
+    assert f"trm-eval predict {evaluated.record.run} --split test --row 5 --trace" in shown_text(app)
     assert not [each for each in app.slider if each.label == "Supervision step"]
-    app.button[0].click().run()
-    assert not app.exception
-    assert "Answered here, all steps long" in shown_text(app)
-    assert [each.max for each in app.slider if each.label == "Supervision step"] == [3]
 
 
 def test_solved_puzzles_of_a_run_that_solves_none(root: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

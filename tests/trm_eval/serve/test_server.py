@@ -42,7 +42,10 @@ def test_it_answers_its_own_pages_and_nobody_else(address: str) -> None:
     for host in ("localhost", "[::1]"):
         assert get(address, Host=f"{host}:{port}", Origin=f"http://{host}:{port}")[0] == 200
     for origin in ("http://evil.example", "http://127.0.0.1:9999", "http://localhost", "null"):
-        assert get(address, Origin=origin)[:2] == (403, "refused: this dashboard answers its own pages only\n")
+        assert get(address, Origin=origin)[:2] == (
+            403,
+            "refused: this dashboard answers its own pages only\n",
+        )
         assert get(f"{address}/_stcore/host-config", Origin=origin)[0] == 403
     for host in ("evil.example", f"evil.example:{port}", "", f"[::1:{port}"):
         assert get(address, Host=host)[0] == 400
