@@ -3,10 +3,9 @@
 Each function takes a polars frame, as returned by `trm_eval.sql`, and names of its columns, or counts. Random draws use
 an explicit seed. Functions raise `StatisticsError` with the reason if the numbers do not support a result.
 
-    intervals   of a share (Wilson), of a mean over grouped rows (bootstrap) and over seeds, of the difference of two
-                experiments over their seeds; two runs on the same puzzles (McNemar), many comparisons (Holm)
-    scaling     curves with and without a ceiling, their bands, where they saturate; the share of variance explained
-                by each factor of a full factorial group
+    intervals   of a share (Wilson), of a mean over seeds, of the difference of two experiments over their seeds; two
+                runs on the same puzzles (McNemar), many comparisons (Holm)
+    scaling     curves with and without a ceiling, their bands, where they saturate
 """
 
 from trm_eval.statistics.intervals import (
@@ -14,35 +13,27 @@ from trm_eval.statistics.intervals import (
     Interval,
     Paired,
     across_seeds,
-    bootstrap_mean,
     difference_across_seeds,
     holm,
-    pair,
-    share_intervals,
     wilson,
     with_tests,
 )
-from trm_eval.statistics.scaling import Band, Effect, Fit, Variant, anova, band, choose_fit, fit, saturation
+from trm_eval.statistics.scaling import Band, Fit, Variant, band, choose_fit, fit, saturation
 
 __all__ = [
     "AcrossSeeds",
     "Band",
-    "Effect",
     "Fit",
     "Interval",
     "Paired",
     "Variant",
     "across_seeds",
-    "anova",
     "band",
-    "bootstrap_mean",
     "choose_fit",
     "difference_across_seeds",
     "fit",
     "holm",
-    "pair",
     "saturation",
-    "share_intervals",
     "wilson",
     "with_tests",
 ]

@@ -1,14 +1,12 @@
-"""Intervals and tests: of a share, of a mean, over the seeds of an experiment, and of two runs on the same puzzles.
+"""Intervals (95%) and tests: of a share, over the seeds of an experiment, and of two runs on the same puzzles.
 
-Wilson's interval is for independent rows: a test split without augmentation. The bootstrap resamples whole groups, so
-that augmentations of one puzzle, which fail together, do not count as independent puzzles.
+Wilson's interval is for independent rows: a test split without augmentation.
 
 A run's test has an interval over puzzles; only other seeds show how much the result varies with the seed. With few
 seeds the spread is poorly known, which Student's t accounts for.
 
-Source: Wilson 1927 (interval of a share); Efron 1979 (bootstrap; here the percentile bootstrap over groups); Student
-1908 (interval and test of the mean of a small sample); McNemar 1947 (paired shares; here its exact form), Tango 1998
-(score interval of their difference), Holm 1979 (many tests).
+Source: Wilson 1927 (interval of a share); Student 1908 (interval and test of the mean of a small sample); McNemar 1947
+(paired shares; here its exact form), Tango 1998 (score interval of their difference), Holm 1979 (many tests).
 """
 
 from __future__ import annotations
@@ -63,21 +61,7 @@ def numbers(frame: pl.DataFrame, name: str) -> NDArray[np.float64]:
     return found
 
 
-def booleans(frame: pl.DataFrame, name: str) -> NDArray[np.bool_]:
-    """Return a boolean column.
-
-    Raises:
-        StatisticsError: The column does not exist, or has another type.
-    """
-    check_columns(frame, name)
-    if frame[name].dtype != pl.Boolean:
-        raise StatisticsError(f"{name}: true or false is needed, got {frame[name].dtype}")
-    return frame[name].to_numpy()
-
-
 LEVEL = 0.95
-BATCH_VALUES = 4_000_000
-"""Number of values that a bootstrap draws at once; limits its memory."""
 
 
 class Interval(NamedTuple):
@@ -88,7 +72,7 @@ class Interval(NamedTuple):
     high: float
 
 
-def wilson(right: int, count: int, *, level: float = LEVEL) -> Interval:
+def wilson(right: int, count: int) -> Interval:
     """Return a share and its interval, as `wilson_low` and `wilson_high` in SQL.
 
     Raises:
@@ -96,97 +80,8 @@ def wilson(right: int, count: int, *, level: float = LEVEL) -> Interval:
     """
     if not 0 <= right <= count or count == 0:
         raise StatisticsError(f"{right} right of {count}: no share")
-    found = stats.binomtest(right, count).proportion_ci(check_level(level), method="wilson")
+    found = stats.binomtest(right, count).proportion_ci(LEVEL, method="wilson")
     return Interval(right / count, float(found.low), float(found.high))
-
-
-def share_intervals(
-    frame: pl.DataFrame, right: str, *, by: Sequence[str] = (), level: float = LEVEL
-) -> pl.DataFrame:
-    """Return the share of rows where a column is true, with its Wilson interval, a row for each value of `by`.
-
-    Args:
-        frame: One row per puzzle.
-        right: Boolean column.
-        by: Columns that define strata; empty for all rows together.
-        level: Confidence level.
-
-    Returns:
-        The columns of `by` in their order, then `count`, `right`, `share`, `low`, `high`.
-
-    Raises:
-        StatisticsError: There are no rows, or a value is missing.
-    """
-    booleans(frame, right)
-    if not frame.height:
-        raise StatisticsError(f"{right}: no rows, so no share")
-    keys = list(by)
-    counts = [pl.len().alias("count"), pl.col(right).sum().alias("right")]
-    counted = frame.group_by(keys).agg(counts).sort(keys) if keys else frame.select(counts)
-    found = [wilson(k, n, level=level) for n, k in counted.select("count", "right").iter_rows()]
-    columns = [
-        pl.Series(name, values)
-        for name, values in zip(("share", "low", "high"), zip(*found, strict=True), strict=True)
-    ]
-    return counted.with_columns(columns)
-
-
-def bootstrap_mean(
-    frame: pl.DataFrame,
-    column: str,
-    *,
-    seed: int,
-    group: str | None = None,
-    resamples: int = 10_000,
-    level: float = LEVEL,
-) -> Interval:
-    """Return the mean of a column, and its interval from resampling whole groups of rows.
-
-    Args:
-        frame: One row per example.
-        column: Numeric or boolean column.
-        seed: Seed of the draws.
-        group: Column that groups dependent rows, such as `group_index`; None if all rows are independent.
-        resamples: Number of draws.
-        level: Confidence level.
-
-    Raises:
-        StatisticsError: There are fewer than two groups, or all have the same mean: an interval of zero width would be
-            misleading.
-    """
-    values = numbers(frame, column)
-    if group is None:
-        sums, counts = values, np.ones(len(values))
-    else:
-        check_columns(frame, group)
-        owners = np.unique(frame[group].to_numpy(), return_inverse=True)[1]
-        sums, counts = np.bincount(owners, values), np.bincount(owners).astype(np.float64)
-    if len(sums) < 2:
-        raise StatisticsError(f"{column}: {len(sums)} groups of rows; at least 2 are needed to draw from")
-    if np.ptp(sums / counts) == 0:
-        raise StatisticsError(
-            f"{column}: has the mean {sums[0] / counts[0]:g} in every group of rows, so that no draw differs; "
-            "of a share, Wilson's interval says more"
-        )
-    generator, at_a_time = np.random.default_rng(seed), max(BATCH_VALUES // len(sums), 1)
-    means: list[np.ndarray] = []
-    for begin in range(0, resamples, at_a_time):
-        drawn = generator.integers(len(sums), size=(min(at_a_time, resamples - begin), len(sums)))
-        means.append(sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1))
-    tail = (1 - check_level(level)) / 2
-    low, high = np.quantile(np.concatenate(means), [tail, 1 - tail])
-    return Interval(float(sums.sum() / counts.sum()), float(low), float(high))
-
-
-def check_level(level: float) -> float:
-    """Return the confidence level.
-
-    Raises:
-        StatisticsError: It is not between 0 and 1.
-    """
-    if not 0 < level < 1:
-        raise StatisticsError(f"level {level:g}: between 0 and 1")
-    return level
 
 
 @dataclass(frozen=True)
@@ -210,25 +105,24 @@ class AcrossSeeds:
     p_value: float
 
 
-def across_seeds(frame: pl.DataFrame, value: str, *, seed: str = "seed", level: float = LEVEL) -> AcrossSeeds:
+def across_seeds(frame: pl.DataFrame, value: str, *, seed: str = "seed") -> AcrossSeeds:
     """Return the mean of a number over seeds, and its interval.
 
     Args:
         frame: A row for each seed, of one experiment.
         value: Numeric column, such as `exact_accuracy`.
         seed: Column of the seeds.
-        level: Confidence level.
 
     Raises:
         StatisticsError: There is one seed, one occurs twice, or all gave the same number.
     """
     _check_seeds(frame, seed)
     values = numbers(frame, value)
-    return _of(values, value, level, float(np.abs(values).max()))
+    return _of(values, value, float(np.abs(values).max()))
 
 
 def difference_across_seeds(
-    frame: pl.DataFrame, value: str, *, of: str, a: str, b: str, seed: str = "seed", level: float = LEVEL
+    frame: pl.DataFrame, value: str, *, of: str, a: str, b: str, seed: str = "seed"
 ) -> AcrossSeeds:
     """Return the difference of two experiments, second minus first, over the seeds that both have.
 
@@ -239,7 +133,6 @@ def difference_across_seeds(
         a: Name of the first experiment.
         b: Name of the second experiment.
         seed: Column of the seeds.
-        level: Confidence level.
 
     Raises:
         StatisticsError: They share fewer than two seeds, one occurs twice, or all differences are the same.
@@ -262,19 +155,18 @@ def difference_across_seeds(
         )
     of_a, of_b = numbers(both, value), numbers(both, f"{value}_b")
     largest = float(max(np.abs(of_a).max(), np.abs(of_b).max()))
-    return _of(of_b - of_a, f"{value} of {b} less {a}", level, largest)
+    return _of(of_b - of_a, f"{value} of {b} less {a}", largest)
 
 
-def _of(values: NDArray[np.float64], what: str, level: float, largest: float) -> AcrossSeeds:
+def _of(values: NDArray[np.float64], what: str, largest: float) -> AcrossSeeds:
     """Return statistics of values computed from numbers up to `largest`; rounding is not counted as spread."""
-    check_level(level)
     count, mean, std = len(values), float(values.mean()), float(values.std(ddof=1))
     if np.ptp(values) <= ROUNDING * largest:
         raise StatisticsError(
             f"{what}: is {mean:g} for each of {count} seeds; from no spread no interval follows (are they one run?)"
         )
     error = std / math.sqrt(count)
-    half = float(stats.t.ppf((1 + level) / 2, count - 1)) * error
+    half = float(stats.t.ppf((1 + LEVEL) / 2, count - 1)) * error
     p_value = 2 * float(stats.t.sf(abs(mean) / error, count - 1))
     return AcrossSeeds(count, mean, std, mean - half, mean + half, p_value)
 
@@ -366,18 +258,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
         largest = max(largest, (len(p_values) - rank) * p_values[i])
         corrected[i] = min(largest, 1.0)
     return corrected
-
-
-def pair(frame: pl.DataFrame, a: str, b: str) -> Paired:
-    """Compare two runs, given a frame with a row for each puzzle and a boolean column for each run.
-
-    Raises:
-        StatisticsError: There are no rows, or a value is missing.
-    """
-    of_a, of_b = booleans(frame, a), booleans(frame, b)
-    if not len(of_a):
-        raise StatisticsError(f"{a}, {b}: no puzzle was asked of both")
-    return Paired(len(of_a), int((of_a & ~of_b).sum()), int((of_b & ~of_a).sum()))
 
 
 def with_tests(

@@ -1,4 +1,4 @@
-"""How accuracy depends on quantities: curves, their bands and saturation; the variance explained by each factor.
+"""How accuracy depends on a quantity: curves, their bands and saturation.
 
     power law    y = c - a * x^-b    rises to the ceiling c (a > 0), or falls to the floor c (a < 0)
     log-linear   y = a + b * log10(x)   adds b for every factor of ten, without a ceiling
@@ -6,11 +6,7 @@
 For a given exponent the power law is linear in c and a, so only the exponent is searched, in one dimension: over a
 grid, then within the best interval of the grid. The fit with the smaller AICc is chosen.
 
-In a full factorial group, every combination of the factors' values was run equally often. Then the sums of squares of
-factors and interactions are independent and add up; for other groups there are no such shares.
-
-Source: Golub and Pereyra 1973 (separable least squares), Hurvich and Tsai 1989 (AICc), Fisher 1925 (analysis of
-variance).
+Source: Golub and Pereyra 1973 (separable least squares), Hurvich and Tsai 1989 (AICc).
 """
 
 from __future__ import annotations
@@ -18,17 +14,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from math import prod
 from typing import Literal
 
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
-from scipy import optimize, stats
+from scipy import optimize
 
 from trm_eval.errors import StatisticsError
-from trm_eval.statistics.intervals import LEVEL, ROUNDING, check_columns, check_level, numbers
+from trm_eval.statistics.intervals import LEVEL, numbers
 
 Array = NDArray[np.float64]
 
@@ -155,11 +149,11 @@ def band(
     at: Sequence[float],
     *,
     seed: int,
-    how: Literal["parametric", "pairs"] = "parametric",
     resamples: int = 1000,
-    level: float = LEVEL,
 ) -> Band:
-    """Return the confidence band of a curve at some values of x, by bootstrap.
+    """Return the 95% band of a curve at some values of x, by bootstrap.
+
+    Runs are drawn from the curve, with normal errors as large as the residuals.
 
     Args:
         frame: A row for each run.
@@ -168,36 +162,21 @@ def band(
         form: Form of the curve.
         at: Values of x, above 0.
         seed: Seed of the draws.
-        how: `parametric` draws runs from the curve, with normal errors as large as the residuals. `pairs` resamples
-            runs: it assumes no curve but needs several runs at each value. Draws with too few values of x are repeated.
         resamples: Number of draws.
-        level: Confidence level.
 
     Raises:
-        StatisticsError: As in `fit`, or at least half of the draws have too few values of x.
+        StatisticsError: As in `fit`.
     """
     best = fit(frame, x, y, form)
-    tail = (1 - check_level(level)) / 2
+    tail = (1 - LEVEL) / 2
     where = np.asarray(at, np.float64)
     if not len(where) or not (np.isfinite(where) & (where > 0)).all():
         raise StatisticsError(f"at {list(at)}: values above 0 are needed")
-    xs, ys, generator = numbers(frame, x), numbers(frame, y), np.random.default_rng(seed)
+    xs, generator = numbers(frame, x), np.random.default_rng(seed)
     middle, spread = best.at(xs), math.sqrt(best.rss / (best.count - _parameters(form)))
-    curves: list[Array] = []
-    for _ in range(2 * resamples):
-        if len(curves) == resamples:
-            break
-        if how == "parametric":
-            curves.append(_fit(xs, middle + generator.normal(0, spread, len(xs)), form).at(where))
-            continue
-        drawn = generator.integers(len(xs), size=len(xs))
-        if len(np.unique(xs[drawn])) >= LEAST[form] and np.ptp(ys[drawn]) > 0:
-            curves.append(_fit(xs[drawn], ys[drawn], form).at(where))
-    if len(curves) < resamples:
-        raise StatisticsError(
-            f"{y} over {x}: more than half of the draws from {len(xs)} runs at {best.distinct} values have fewer than "
-            f"{LEAST[form]} values; draw from the curve (how='parametric')"
-        )
+    curves = [
+        _fit(xs, middle + generator.normal(0, spread, len(xs)), form).at(where) for _ in range(resamples)
+    ]
     low, high = np.quantile(np.stack(curves), [tail, 1 - tail], axis=0)
     return Band(where, low, high, len(curves))
 
@@ -297,123 +276,3 @@ def _aicc(rss: float, ys: Array, parameters: int) -> float:
         return math.inf
     rounding = count * (1e-9 * float(np.ptp(ys))) ** 2
     return count * math.log(max(rss, rounding) / count) + 2 * k + 2 * k * (k + 1) / (count - k - 1)
-
-
-RESIDUAL = "residual"
-"""Name of the variation between replicates."""
-
-
-@dataclass(frozen=True)
-class Effect:
-    """A factor, an interaction, or the residual.
-
-    Attributes:
-        factors: Names of the columns; empty for the residual.
-        df: Degrees of freedom.
-        sum_squares: Part of the sum of squares about the mean that it explains.
-        share: Share of the sum of squares of all effects (0 to 1); None for the residual.
-        eta_squared: Share of the total sum of squares, residual included (0 to 1).
-        f: Its mean square divided by that of the residual; None without replicates, or if these do not differ.
-        p_value: Probability of such a large f if it explained nothing; None without f.
-    """
-
-    factors: tuple[str, ...]
-    df: int
-    sum_squares: float
-    share: float | None
-    eta_squared: float
-    f: float | None = None
-    p_value: float | None = None
-
-    @property
-    def name(self) -> str:
-        """Name for display."""
-        return " x ".join(self.factors) or RESIDUAL
-
-
-def anova(frame: pl.DataFrame, value: str, factors: Sequence[str]) -> list[Effect]:
-    """Return what each factor and interaction explains of a number, the largest first; the residual comes last.
-
-    Args:
-        frame: A row for each run; runs of the same combination are replicates (seeds).
-        value: Numeric column, such as `exact_accuracy`.
-        factors: Columns of the varied quantities.
-
-    Raises:
-        StatisticsError: The group is not a full factorial (the message says which combination is missing, or how often
-            each was run), or nothing varies.
-    """
-    values, names = numbers(frame, value), list(factors)
-    replicates = _replicates(frame, names)
-    if np.ptp(values) == 0:
-        raise StatisticsError(f"{value}: is {values[0]:g} in all {len(values)} runs; no variation to explain")
-    centred = frame.select(*names, (pl.col(value).cast(pl.Float64) - values.mean()).alias(value))
-    # The effect of a combination beyond its parts, computed from small to large combinations.
-    parts: dict[tuple[str, ...], np.ndarray] = {}
-    levels = {name: frame[name].n_unique() for name in names}
-    found: list[tuple[tuple[str, ...], int, float]] = []
-    for size in range(1, len(names) + 1):
-        for chosen in combinations(names, size):
-            means = centred.select(pl.col(value).mean().over(list(chosen)))[value].to_numpy()
-            inner = (parts[part] for less in range(1, size) for part in combinations(chosen, less))
-            parts[chosen] = means - sum(inner, np.zeros(len(means)))
-            found.append(
-                (chosen, prod(levels[name] - 1 for name in chosen), float((parts[chosen] ** 2).sum()))
-            )
-    total = float(((values - values.mean()) ** 2).sum())
-    explained = sum(squares for _, _, squares in found)
-    left_df = len(values) - len(values) // replicates
-    within = values - frame.select(pl.col(value).cast(pl.Float64).mean().over(names))[value].to_numpy()
-    differ = np.abs(within).max() > ROUNDING * np.abs(values).max()
-    left = float((within**2).sum()) if left_df and differ else 0.0
-    effects = [
-        Effect(
-            chosen,
-            df,
-            squares,
-            squares / explained if explained else 0.0,
-            squares / total,
-            *_test(squares / df, df, left, left_df),
-        )
-        for chosen, df, squares in found
-    ]
-    effects.sort(key=lambda effect: -effect.sum_squares)
-    return effects + ([Effect((), left_df, left, None, left / total)] if left_df else [])
-
-
-def _test(mean_square: float, df: int, left: float, left_df: int) -> tuple[float | None, float | None]:
-    if not left_df or left == 0:
-        return None, None
-    f = mean_square / (left / left_df)
-    return f, float(stats.f.sf(f, df, left_df))
-
-
-def _replicates(frame: pl.DataFrame, factors: list[str]) -> int:
-    """Return how often each combination was run."""
-    check_columns(frame, *factors)
-    if not factors or len(set(factors)) < len(factors):
-        raise StatisticsError(
-            f"factors {', '.join(factors) or '(none)'}: each of at least one is needed once"
-        )
-    for name in factors:
-        if frame[name].n_unique() < 2:
-            raise StatisticsError(f"{name}: does not vary in this group")
-    counted = frame.group_by(factors).len()
-    everything = frame.select(pl.col(factors[0]).unique())
-    for name in factors[1:]:
-        everything = everything.join(frame.select(pl.col(name).unique()), how="cross")
-    missing = everything.join(counted, on=factors, how="anti").sort(factors)
-    if missing.height:
-        first = ", ".join(f"{name} {value}" for name, value in missing.row(0, named=True).items())
-        raise StatisticsError(
-            f"no full factorial of {', '.join(factors)}: {missing.height} of {everything.height} combinations were not "
-            f"run, the first {first}"
-        )
-    least, most = counted["len"].min(), counted["len"].max()
-    if least != most:
-        raise StatisticsError(
-            f"no balanced factorial of {', '.join(factors)}: combinations have {least} to {most} runs; keep the seeds "
-            "that all have"
-        )
-    assert isinstance(least, int)
-    return least

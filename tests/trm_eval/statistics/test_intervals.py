@@ -10,7 +10,6 @@ import math
 from importlib.resources import files
 
 import duckdb
-import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given
@@ -21,11 +20,8 @@ from trm_eval.errors import StatisticsError
 from trm_eval.statistics import (
     Paired,
     across_seeds,
-    bootstrap_mean,
     difference_across_seeds,
     holm,
-    pair,
-    share_intervals,
     wilson,
     with_tests,
 )
@@ -69,67 +65,6 @@ def test_wilson_as_published() -> None:
 def test_what_is_no_share(right: int, count: int) -> None:
     with pytest.raises(StatisticsError, match=f"{right} right of {count}: no share"):
         wilson(right, count)
-
-
-def test_shares_of_strata() -> None:
-    frame = pl.DataFrame({"rating": [1, 0, 1, 0, 1], "exact": [True, True, False, True, False]})
-    by = share_intervals(frame, "exact", by=["rating"])
-    assert by.columns == ["rating", "count", "right", "share", "low", "high"]
-    assert by.rows() == [(0, 2, 2, *wilson(2, 2)), (1, 3, 1, *wilson(1, 3))]
-    assert share_intervals(frame, "exact").rows() == [(5, 3, *wilson(3, 5))]
-    with pytest.raises(StatisticsError, match="no rows"):
-        share_intervals(frame.clear(), "exact")
-    with pytest.raises(StatisticsError, match="rating: true or false is needed, got Int64"):
-        share_intervals(frame, "rating")
-    with pytest.raises(StatisticsError, match="exact: 1 of 2 rows have no value"):
-        share_intervals(pl.DataFrame({"exact": [True, None]}), "exact")
-
-
-def test_a_bootstrap_of_independent_rows_is_near_the_exact_interval() -> None:
-    frame = pl.DataFrame({"exact": [True] * 700 + [False] * 300})
-    found = bootstrap_mean(frame, "exact", seed=1)
-    assert found.value == 0.7
-    assert found == pytest.approx(wilson(700, 1000), abs=0.003)
-    assert bootstrap_mean(frame, "exact", seed=1) == found
-    few = [bootstrap_mean(frame, "exact", seed=seed, resamples=50) for seed in (1, 2)]
-    assert few[0] != few[1]
-
-
-def test_augmentations_of_one_puzzle_do_not_count_as_puzzles() -> None:
-    """100 puzzles with 8 augmentations each that fail together: the interval is that of 100 rows, not of 800."""
-    owners = np.repeat(np.arange(100), 8)
-    frame = pl.DataFrame({"group_index": owners, "exact": owners < 60})
-    grouped = bootstrap_mean(frame, "exact", seed=0, group="group_index")
-    assert grouped == pytest.approx(wilson(60, 100), abs=0.015)
-    alone = bootstrap_mean(frame, "exact", seed=0)
-    assert alone.high - alone.low < 0.5 * (grouped.high - grouped.low)
-
-
-@given(st.lists(st.integers(0, 50), min_size=1, max_size=30), st.integers(0, 5))
-def test_a_bootstrap_lies_within_its_values(values: list[int], seed: int) -> None:
-    frame = pl.DataFrame({"wrong_cells": values})
-    if len(set(values)) < 2:
-        with pytest.raises(StatisticsError, match=r"at least 2 are needed|in every group of rows"):
-            bootstrap_mean(frame, "wrong_cells", seed=seed)
-        return
-    found = bootstrap_mean(frame, "wrong_cells", seed=seed, resamples=200)
-    assert min(values) <= found.low <= found.high <= max(values)
-    assert found.value == pytest.approx(np.mean(values))
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ([1.0, float("nan")], "wrong: has nan"),
-        ([1.0, None], "wrong: 1 of 2 rows have no value"),
-        (["a", "b"], "wrong: has no numbers but String"),
-    ],
-)
-def test_what_is_no_number(values: list, message: str) -> None:
-    with pytest.raises(StatisticsError, match=message):
-        bootstrap_mean(pl.DataFrame({"wrong": values}), "wrong", seed=0)
-    with pytest.raises(StatisticsError, match="no column 'right'; there are: wrong"):
-        bootstrap_mean(pl.DataFrame({"wrong": values}), "right", seed=0)
 
 
 SHARES = st.lists(st.integers(0, 1000), min_size=2, max_size=6).filter(lambda values: len(set(values)) > 1)
@@ -183,12 +118,6 @@ def test_equal_differences_of_shares_are_no_spread_however_they_are_rounded(
         difference_across_seeds(frame, "exact", of="experiment", a="a", b="b")
 
 
-@pytest.mark.parametrize("level", [95.0, 0.0, 1.0, -0.5])
-def test_a_level_is_between_0_and_1(level: float) -> None:
-    with pytest.raises(StatisticsError, match="between 0 and 1"):
-        across_seeds(pl.DataFrame({"seed": [0, 1], "exact": [0.1, 0.2]}), "exact", level=level)
-
-
 @pytest.mark.parametrize(
     ("seeds", "values", "message"),
     [
@@ -201,12 +130,15 @@ def test_a_level_is_between_0_and_1(level: float) -> None:
         ([0, 0], [0.8, 0.9], "seed 0 of .*: got 2 rows"),
         ([0, 1], [0.8, 0.8], "is 0.8 for each of 2 seeds"),
         ([0, 1], [0.8, None], "exact: 1 of 2 rows have no value"),
+        ([0, 1], [0.8, math.nan], "exact: has nan"),
     ],
 )
 def test_what_gives_no_interval(seeds: list[int], values: list, message: str) -> None:
     frame = pl.DataFrame({"seed": seeds, "exact": values}, schema={"seed": pl.Int64, "exact": pl.Float64})
     with pytest.raises(StatisticsError, match=message):
         across_seeds(frame, "exact")
+    with pytest.raises(StatisticsError, match="no column 'right'; there are: seed, exact"):
+        across_seeds(frame, "right", seed="right")
 
 
 def test_experiments_that_share_one_seed_or_none() -> None:
@@ -307,15 +239,6 @@ def test_holm_corrects_upwards_and_keeps_the_order(p_values: list[float]) -> Non
     assert all(p <= c <= 1.0 for p, c in zip(p_values, corrected, strict=True))
     order = sorted(range(len(p_values)), key=lambda i: p_values[i])
     assert [corrected[i] for i in order] == sorted(corrected)
-
-
-def test_a_frame_of_two_runs_is_a_pair() -> None:
-    frame = pl.DataFrame({"a": [True, True, False, True], "b": [True, False, True, False]})
-    assert pair(frame, "a", "b") == Paired(4, 2, 1)
-    with pytest.raises(StatisticsError, match="no puzzle was asked of both"):
-        pair(frame.clear(), "a", "b")
-    with pytest.raises(StatisticsError, match="b: 1 of 2 rows have no value"):
-        pair(pl.DataFrame({"a": [True, True], "b": [True, None]}), "a", "b")
 
 
 def test_pairs_of_a_query_get_their_tests() -> None:
