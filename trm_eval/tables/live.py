@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import re
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
@@ -17,8 +14,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import csv
 
-from trm_data.errors import DataError, DatasetNotFoundError, Note, QueryError
+from trm_data.errors import DataError, DatasetNotFoundError, Note
 from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.storage.root import Layout
@@ -196,61 +194,9 @@ def _tables(dataset: Dataset) -> Generator[pa.Table, None, None]:
         )
 
 
-SOURCE = re.compile(
-    r"arXiv:\d{4}\.\d{5}|github:[\w.-]+/[\w.-]+|huggingface:[\w.-]+/[\w.-]+|arcprize\.org(/[\w./-]+)?"
-)
-SOURCES = "arXiv:NUMBER, github:OWNER/NAME, huggingface:OWNER/NAME, or a page of arcprize.org"
-STATED = ("primary", "second-hand")
-
-
 @cache
 def claims_table() -> pa.Table:
     """Return the claims that ship with the package."""
-    return read_claims(files("catalogs").joinpath("claims.csv").read_text("utf-8"), "catalogs/claims.csv")
-
-
-def read_claims(text: str, where: str) -> pa.Table:
-    """Parse claims from CSV.
-
-    Args:
-        text: CSV with a header.
-        where: Name of the file, for messages.
-
-    Raises:
-        QueryError: A column is missing, or a row is invalid; the message has the line and the allowed values.
-    """
-    reader = csv.DictReader(io.StringIO(text))
-    names = set(reader.fieldnames or ())
-    if missing := [name for name in CLAIMS.names if name not in names]:
-        raise QueryError(
-            f"{where}:1: columns are missing (got {sorted(names)}; missing: {', '.join(missing)})"
-        )
-    rows = [_row(row, f"{where}:{reader.line_num}") for row in reader]
-    return pa.Table.from_pylist(rows, schema=CLAIMS)
-
-
-def _row(row: dict[str, str], where: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for column in CLAIMS:
-        text = (row[column.name] or "").strip()
-        try:
-            found[column.name] = _value(text, column.type)
-        except ValueError as error:
-            raise QueryError(f"{where}: {column.name} is {text!r}; expected {column.type}") from error
-    if not SOURCE.fullmatch(found["source"] or ""):
-        raise QueryError(f"{where}: source is {found['source'] or ''!r}; expected {SOURCES}")
-    if found["stated"] not in STATED:
-        raise QueryError(f"{where}: stated is {found['stated']!r}; expected {' or '.join(STATED)}")
-    if not (found["work"] and found["dataset"] and found["metric"]) or not 0 <= found["value"] <= 100:
-        raise QueryError(
-            f"{where}: expected work, dataset, metric and a value of 0 to 100 percent (got {row})"
-        )
-    return found
-
-
-def _value(text: str, kind: pa.DataType) -> str | float | int | None:
-    if not text:
-        return None
-    if pa.types.is_string(kind):
-        return text
-    return float(text) if pa.types.is_floating(kind) else int(text)
+    options = csv.ConvertOptions(column_types=CLAIMS, strings_can_be_null=True)
+    with files("catalogs").joinpath("claims.csv").open("rb") as file:
+        return csv.read_csv(file, convert_options=options).cast(CLAIMS)

@@ -37,9 +37,6 @@ Found = TypeVar("Found")
 
 _SKIPS: ContextVar[bool] = ContextVar("damaged files are left out", default=False)
 
-ATTEMPTS = 3
-"""Attempts to run a query while files of results are being replaced."""
-
 WHICH_EVALUATION = (
     "run",
     "step",
@@ -138,26 +135,28 @@ def _read(
     again: bool = False,
     evaluations: Collection[str] | None = None,
 ) -> tuple[Found, list[str]]:
-    """Read from the results, and open them again if files were replaced meanwhile; also return what was left out."""
-    left = ATTEMPTS
-    while True:
-        left -= 1
-        index = results_index(layout, rebuild=again)
-        tables = _tables_read(index, text, parameters)
-        try:
-            with _open_index(index, layout, tables, again=again, evaluations=evaluations) as (
-                connection,
-                problems,
-            ):
-                return read(connection), problems
-        except (QueryError, duckdb.IOException) as error:
-            if not isinstance(
-                error if isinstance(error, duckdb.Error) else error.__cause__, duckdb.IOException
-            ):
-                raise
-            if not left:
-                raise QueryError(f"{layout.results.where('')}: a file cannot be read: {error}") from error
-            forget(layout)
+    """Read from the results; also return what was left out.
+
+    Raises:
+        QueryError: The query fails, also because a file was replaced while it ran.
+    """
+    index = results_index(layout, rebuild=again)
+    tables = _tables_read(index, text, parameters)
+    try:
+        with _open_index(index, layout, tables, again=again, evaluations=evaluations) as (
+            connection,
+            problems,
+        ):
+            return read(connection), problems
+    except (QueryError, duckdb.IOException) as error:
+        cause = error if isinstance(error, duckdb.Error) else error.__cause__
+        if not isinstance(cause, duckdb.IOException):
+            raise
+        forget(layout)
+        where = layout.results.where("")
+        raise QueryError(
+            f"{where}: a file cannot be read: {error}. If it was being replaced, ask again"
+        ) from error
 
 
 def query_evaluation(layout: Layout, name: str, evaluation: str) -> QueryResult:
