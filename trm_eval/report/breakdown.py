@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from trm_data.storage.root import Layout
-from trm_eval.report.ask import ask
+from trm_eval.report.ask import Asked, ask
 from trm_eval.report.blocks import Picture
-from trm_eval.report.canvas import COLOURS, draw, look, looks
+from trm_eval.report.canvas import draw, look, looks, plot_shares, powers_of_two, reach
 from trm_eval.report.group import Group
 
 RATING_SQL = """\
@@ -63,8 +63,13 @@ FROM scaling
 WHERE list_contains(?, run) AND split = 'test' AND weights = 'ema' AND count > 0 AND network_calls > 0
 ORDER BY run, evaluation, samples_per_row, depth"""
 
-TOLD_APART = ("sample_seed",)
-"""Columns that distinguish evaluations of one run, in addition to noise and selection."""
+
+def _pictures(
+    group: Group, ending: str, title: str, says: str, asked: Asked, paint: Callable[[Any], None]
+) -> list[Picture]:
+    """Return a figure of a group as a block, with its rows and its SQL."""
+    says = f"{group.name}: {says}"
+    return [Picture(f"{group.name}-{ending}", draw(paint), title, says, asked.rows, (asked.query,))]
 
 
 def rating_pictures(layout: Layout, group: Group, problems: list[str]) -> list[Picture]:
@@ -74,17 +79,9 @@ def rating_pictures(layout: Layout, group: Group, problems: list[str]) -> list[P
         return []
     names = dict(reversed(group.names().items()))
     tests = [(name, [row for row in asked.rows if row["run"] == run]) for run, name in names.items()]
-    drawn = draw(lambda axis: paint_ratings(axis, tests))
-    return [
-        Picture(
-            f"{group.name}-rating",
-            drawn,
-            "Accuracy by rating: guesses that a solver needs",
-            f"{group.name}: exact accuracy on test puzzles by their rating, with 95% intervals",
-            asked.rows,
-            (asked.query,),
-        )
-    ]
+    title = "Accuracy by rating: guesses that a solver needs"
+    says = "exact accuracy on test puzzles by their rating, with 95% intervals"
+    return _pictures(group, "rating", title, says, asked, lambda axis: paint_ratings(axis, tests))
 
 
 def paint_ratings(axis: Any, tests: Sequence[tuple[str, Sequence[dict[str, Any]]]]) -> None:
@@ -100,9 +97,7 @@ def paint_ratings(axis: Any, tests: Sequence[tuple[str, Sequence[dict[str, Any]]
         beside = (names.index(name) - (len(names) - 1) / 2) * min(0.12, 0.7 / len(names))
         places = [order.index(row["rating_bucket"]) + beside for row in own]
         exact = [100 * row["exact_accuracy"] for row in own]
-        below = [100 * max(row["exact_accuracy"] - row["exact_low"], 0) for row in own]
-        above = [100 * max(row["exact_high"] - row["exact_accuracy"], 0) for row in own]
-        axis.errorbar(places, exact, yerr=[below, above], capsize=2, elinewidth=1, **style | {"linewidth": 0})
+        axis.errorbar(places, exact, yerr=reach(own), capsize=2, elinewidth=1, **style | {"linewidth": 0})
     counts = [{row["rating_bucket"]: row["puzzles"] for row in own} for _, own in tests if own]
     alike = all(one == counts[0] for one in counts)  # all tests have the same puzzles
     shown = counts[:1] if alike else counts
@@ -126,57 +121,25 @@ def halting_pictures(layout: Layout, group: Group, problems: list[str]) -> list[
     most = max((row["supervision_steps"] for row in asked.rows), default=0)
     if most < 2:
         return []
-    runs = {row["run"] for row in asked.rows}
-    paint = _halting_of_one if len(runs) == 1 else _halting_of_several
-    drawn = draw(lambda axis: paint(axis, group, most, asked.rows))
-    return [
-        Picture(
-            f"{group.name}-halting",
-            drawn,
-            "Steps at which the networks would halt",
-            f"{group.name}: share of test puzzles by the supervision step at which the network would first halt",
-            asked.rows,
-            (asked.query,),
-        )
-    ]
+    title = "Steps at which the networks would halt"
+    says = "share of test puzzles by the supervision step at which the network would first halt"
+    return _pictures(
+        group, "halting", title, says, asked, lambda axis: _halting(axis, group, most, asked.rows)
+    )
 
 
-def _counts(rows: list[dict[str, Any]], most: int, column: str) -> list[int]:
-    """Return the number of puzzles that halt at each step, and last those that never do."""
-    found = {row["halt_step"]: row[column] for row in rows}
-    return [found.get(step, 0) for step in [*range(1, most + 1), None]]
-
-
-def _halting_of_one(axis: Any, group: Group, most: int, rows: list[dict[str, Any]]) -> None:
-    """Draw one run: solved puzzles below failed ones."""
-    every, exact = (_counts(rows, most, column) for column in ("puzzles", "exact_count"))
-    failed = [of - right for of, right in zip(every, exact, strict=True)]
-    total = max(sum(every), 1)
-    places = range(1, most + 2)
-    solved_share, failed_share = ([100 * n / total for n in counts] for counts in (exact, failed))
-    axis.bar(places, solved_share, color=COLOURS[0], label="solved")
-    axis.bar(
-        places, failed_share, bottom=solved_share, color=COLOURS[1], hatch="///", edgecolor="white",
-        linewidth=0, label="not solved",
-    )  # fmt: skip
-    _halting_axes(axis, most)
-
-
-def _halting_of_several(axis: Any, group: Group, most: int, rows: list[dict[str, Any]]) -> None:
-    """Draw several runs, one curve each."""
+def _halting(axis: Any, group: Group, most: int, rows: list[dict[str, Any]]) -> None:
+    """Draw the share of puzzles that halt at each step as a curve for each run; those that never do are at the end."""
     names = dict(reversed(group.names().items()))
     for style, run in zip(looks(list(names.values())), names, strict=True):
-        own = [row for row in rows if row["run"] == run]
-        if not own:
+        counts = {row["halt_step"]: row["puzzles"] for row in rows if row["run"] == run}
+        if not counts:
             continue
-        counts = _counts(own, most, "puzzles")
-        shares = [100 * count / max(sum(counts), 1) for count in counts]
+        shares = [
+            100 * counts.get(step, 0) / max(sum(counts.values()), 1) for step in [*range(1, most + 1), None]
+        ]
         axis.plot(range(1, most + 1), shares[:-1], **style)
         axis.plot([most + 1], shares[-1:], **style | {"label": "_"})
-    _halting_axes(axis, most)
-
-
-def _halting_axes(axis: Any, most: int) -> None:
     every = -(-most // TICKS)
     steps = list(range(1, most + 1, every))
     axis.set_xticks([*steps, most + 1], [*map(str, steps), "never"])
@@ -194,16 +157,11 @@ def sample_pictures(layout: Layout, group: Group, problems: list[str]) -> list[P
     asked = ask(layout, "accuracy by samples", SAMPLES_SQL, [tests], problems)
     if max((row["samples"] for row in asked.rows), default=0) < 2:
         return []
-    return [
-        Picture(
-            f"{group.name}-samples",
-            draw(lambda axis: _paint_samples(axis, group, asked.rows)),
-            "Accuracy by samples (dotted: any of them is right)",
-            f"{group.name}: exact accuracy over the number of samples, as chosen and by an oracle",
-            asked.rows,
-            (asked.query,),
-        )
-    ]
+    title = "Accuracy by samples (dotted: any of them is right)"
+    says = "exact accuracy over the number of samples, as chosen and by an oracle"
+    return _pictures(
+        group, "samples", title, says, asked, lambda axis: _paint_samples(axis, group, asked.rows)
+    )
 
 
 def _paint_samples(axis: Any, group: Group, rows: list[dict[str, Any]]) -> None:
@@ -211,26 +169,20 @@ def _paint_samples(axis: Any, group: Group, rows: list[dict[str, Any]]) -> None:
     tests: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         tests.setdefault(row["evaluation"], []).append(row)
-    differ = [column for column in TOLD_APART if len({row[column] for row in rows}) > 1]
+    seeds = len({row["sample_seed"] for row in rows})
     said: list[str] = []
     for first, *_ in tests.values():
-        apart = [f"{column.replace('_', ' ')} {first[column]}" for column in differ]
-        how = ", ".join([f"noise {first['noise']:g}, {first['selection']}", *apart])
+        how = f"noise {first['noise']:g}, {first['selection']}"
+        how += f", sample seed {first['sample_seed']}" if seeds > 1 else ""
         said.append(how if len(names) == 1 else f"{names[first['run']]}, {how}")
     for style, own in zip(looks(said, 60), tests.values(), strict=True):
         samples = [row["samples"] for row in own]
-        axis.plot(samples, [100 * row["exact_accuracy"] for row in own], **style)
-        low, high = ([100 * row[end] for row in own] for end in ("exact_low", "exact_high"))
-        axis.fill_between(samples, low, high, color=style["color"], alpha=0.12, linewidth=0)
+        plot_shares(axis, samples, own, style)
         oracle = [100 * row["oracle_exact_accuracy"] for row in own]
         axis.plot(samples, oracle, **style | {"label": "_", "linestyle": ":", "markerfacecolor": "none"})
     plain = {**look(0), "color": "#6b7280", "linestyle": ":", "markerfacecolor": "none"}
     axis.plot([], [], label="any of them is right", **plain)
-    axis.set_xscale("log", base=2)
-    axis.xaxis.set_major_formatter("{x:g}")
-    axis.set_xlabel("samples")
-    axis.set_ylabel("exact accuracy, test (%)")
-    axis.grid()
+    powers_of_two(axis, "samples")
 
 
 def scaling_pictures(layout: Layout, group: Group, problems: list[str]) -> list[Picture]:
@@ -239,16 +191,10 @@ def scaling_pictures(layout: Layout, group: Group, problems: list[str]) -> list[
     asked = ask(layout, "accuracy by network calls", SCALING_SQL, [list(names)], problems)
     if max((row["samples_per_row"] for row in asked.rows), default=1) < 2:
         return []  # the figure by supervision step shows the same
-    return [
-        Picture(
-            f"{group.name}-scaling",
-            draw(lambda axis: paint_scaling(axis, scaling_curves(names, asked.rows))),
-            "Accuracy against network calls",
-            f"{group.name}: exact accuracy over the applications of a stack of layers a puzzle, with 95% intervals",
-            asked.rows,
-            (asked.query,),
-        )
-    ]
+    title = "Accuracy against network calls"
+    says = "exact accuracy over the applications of a stack of layers a puzzle, with 95% intervals"
+    curves = scaling_curves(names, asked.rows)
+    return _pictures(group, "scaling", title, says, asked, lambda axis: paint_scaling(axis, curves))
 
 
 def scaling_curves(
@@ -281,12 +227,5 @@ def scaling_curves(
 def paint_scaling(axis: Any, curves: Sequence[tuple[str, Sequence[dict[str, Any]]]]) -> None:
     """Draw the labelled curves of `scaling_curves`."""
     for style, (_, own) in zip(looks([name for name, _ in curves], 60), curves, strict=True):
-        calls = [row["network_calls"] for row in own]
-        axis.plot(calls, [100 * row["exact_accuracy"] for row in own], **style)
-        low, high = ([100 * row[end] for row in own] for end in ("exact_low", "exact_high"))
-        axis.fill_between(calls, low, high, color=style["color"], alpha=0.12, linewidth=0)
-    axis.set_xscale("log", base=2)
-    axis.xaxis.set_major_formatter("{x:g}")
-    axis.set_xlabel("network calls a puzzle")
-    axis.set_ylabel("exact accuracy, test (%)")
-    axis.grid()
+        plot_shares(axis, [row["network_calls"] for row in own], own, style)
+    powers_of_two(axis, "network calls a puzzle")

@@ -6,7 +6,7 @@ The colours are safe for colour-blind readers, and curves have markers too. In H
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -153,3 +153,35 @@ def short(text: str, most: int = 40) -> str:
     """Shorten a name and escape it for matplotlib: `$` does not start a formula, and a label may start with `_`."""
     fits = text if len(text) <= most else f"{text[: most - 1]}…"
     return ("\u200b" if fits.startswith("_") else "") + fits.replace("$", r"\$")
+
+
+def reach(rows: Sequence[Mapping[str, Any]]) -> list[list[float]]:
+    """Return how far the intervals of accuracies reach below and above (points), for `errorbar`.
+
+    Args:
+        rows: Rows with `exact_low`, `exact_accuracy` and `exact_high` (0 to 1).
+    """
+    below = [100 * max(row["exact_accuracy"] - row["exact_low"], 0.0) for row in rows]
+    return [below, [100 * max(row["exact_high"] - row["exact_accuracy"], 0.0) for row in rows]]
+
+
+def plot_shares(
+    axis: Any,
+    x: Sequence[float],
+    rows: Sequence[Mapping[str, Any]],
+    style: Mapping[str, Any],
+    alpha: float = 0.12,
+) -> None:
+    """Draw accuracies (%) over x, with their intervals as a band; rows as in `reach`."""
+    axis.plot(x, [100 * row["exact_accuracy"] for row in rows], **style)
+    low, high = ([100 * row[end] for row in rows] for end in ("exact_low", "exact_high"))
+    axis.fill_between(x, low, high, color=style["color"], alpha=alpha, linewidth=0)
+    axis.set_ylabel("exact accuracy, test (%)")
+
+
+def powers_of_two(axis: Any, label: str) -> None:
+    """Give an axis of x powers of two, without exponents."""
+    axis.set_xscale("log", base=2)
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.set_xlabel(label)
+    axis.grid()

@@ -9,8 +9,8 @@ from typing import Any
 from trm_data.storage.root import Layout
 from trm_eval.report.ask import ask
 from trm_eval.report.blocks import Block, Heading, Picture, Text
-from trm_eval.report.canvas import COLOURS, INK, Drawn, draw, looks, short
-from trm_eval.report.group import Group, Member
+from trm_eval.report.canvas import COLOURS, INK, Drawn, draw, looks, plot_shares, reach, short
+from trm_eval.report.group import Group
 from trm_eval.report.verdict import accuracy_of_all
 from trm_train.experiments.setting import Setting
 
@@ -20,44 +20,6 @@ ASIDE = 1.03
 """Factor between the positions of curves' runs at one value, on a logarithmic axis."""
 MARKED = 64
 """Maximum number of points with markers; more markers would hide the curve."""
-
-POINTS = 240
-"""Maximum number of windows of a curve; a figure cannot show more."""
-
-CURVES_SQL = f"""\
-WITH chosen AS (
-    SELECT
-        *,
-        CASE split WHEN 'train' THEN (max(step) OVER (PARTITION BY run, split) - 1) // {POINTS} + 1 ELSE 1 END AS wide
-    FROM train_metrics
-    WHERE dataset IS NULL AND list_contains(?, run)
-)
-SELECT
-    run,
-    split,
-    max(step) AS step,
-    max(seconds) AS seconds,
-    sum(lm_loss_sum) / nullif(sum(global_batch_size), 0) AS lm_loss,
-    sum(exact_count) / nullif(sum(count), 0) AS exact_accuracy,
-    sum(accuracy_sum) / nullif(sum(count), 0) AS cell_accuracy,
-    sum(steps_sum) / nullif(sum(count), 0) AS mean_steps,
-    sum(global_batch_size) / nullif(sum(step_s), 0) AS examples_per_s
-FROM chosen
-GROUP BY run, split, (step - 1) // wide
-ORDER BY run, split, step"""
-
-TRAINING = (
-    ("loss", "train", "lm_loss", 1, "Training loss", "cross-entropy (nats a cell)"),
-    (
-        "cells",
-        "validation",
-        "cell_accuracy",
-        100,
-        "Cell accuracy over training",
-        "cell accuracy, validation (%)",
-    ),
-)
-"""File name ending, split, column of `CURVES_SQL`, factor, title and unit of each figure."""
 
 
 def accuracy_figure(group: Group) -> Drawn:
@@ -77,13 +39,6 @@ def depth_figure(group: Group) -> Drawn:
     return draw(lambda axis: _depths(axis, group))
 
 
-def spread(members: Sequence[Member]) -> list[list[float]]:
-    """Return how far the intervals of the accuracies reach below and above (points)."""
-    below = [100 * max(member.exact_accuracy - member.exact_low, 0.0) for member in members]
-    above = [100 * max(member.exact_high - member.exact_accuracy, 0.0) for member in members]
-    return [below, above]
-
-
 def paint_against_quantity(axis: Any, group: Group) -> None:
     """Draw the tests of a group that varies a quantity, a curve for each of its series, with bands."""
     trend, several = group.trend, len(group.series) > 1
@@ -94,7 +49,8 @@ def paint_against_quantity(axis: Any, group: Group) -> None:
         exact = [100 * member.exact_accuracy for member in members]
         values = [member.value or 0.0 for member in members]
         axis.errorbar(
-            [aside * value for value in values], exact, yerr=spread(members), color=colour, zorder=3,
+            [aside * value for value in values], exact, yerr=reach([vars(member) for member in members]),
+            color=colour, zorder=3,
             **{"fmt": style["marker"], "markersize": 3, "alpha": 0.6} if several else {"fmt": "o", "capsize": 3},
         )  # fmt: skip
         if trend is not None and trend.fit is not None and trend.band is not None:
@@ -146,10 +102,9 @@ def paint_shares(axis: Any, named: Sequence[tuple[str, float, float, float]]) ->
         down = (1 + 2 * labels[:at].count(name)) / (2 * labels.count(name)) - 0.5
         places.append(len(lines) - 1 - lines.index(name) - 0.7 * down)
     exact = [100 * share for _, share, _, _ in named]
-    below = [100 * max(share - low, 0.0) for _, share, low, _ in named]
-    above = [100 * max(high - share, 0.0) for _, share, _, high in named]
+    rows = [{"exact_accuracy": share, "exact_low": low, "exact_high": high} for _, share, low, high in named]
     size = {"capsize": 3} if len(lines) == len(labels) else {"markersize": 2.5, "elinewidth": 0.7}
-    axis.errorbar(exact, places, xerr=[below, above], fmt="o", color=COLOURS[0], zorder=3, **size)
+    axis.errorbar(exact, places, xerr=reach(rows), fmt="o", color=COLOURS[0], zorder=3, **size)
     axis.set_yticks(range(len(lines))[::-1], [short(name) for name in lines])
     axis.set_ylim(-0.7, len(lines) - 0.3)
     axis.set_xlabel("exact accuracy, test (%)")
@@ -188,43 +143,11 @@ def paint_depths(axis: Any, tests: Sequence[tuple[str, Sequence[dict[str, Any]]]
     names = [name for name, _ in tests]
     for style, (name, rows) in zip(looks(names), tests, strict=True):
         steps = [row["depth"] for row in rows]
-        low, exact, high = (
-            [100 * row[end] for row in rows] for end in ("exact_low", "exact_accuracy", "exact_high")
-        )
-        axis.plot(steps, exact, **style | ({"marker": ""} if len(steps) > MARKED else {}))
-        axis.fill_between(steps, low, high, color=style["color"], alpha=0.12 / names.count(name), linewidth=0)
+        style |= {"marker": ""} if len(steps) > MARKED else {}
+        plot_shares(axis, steps, rows, style, 0.12 / names.count(name))
     axis.set_xlabel("supervision step of the test")
-    axis.set_ylabel("exact accuracy, test (%)")
     axis.xaxis.set_major_locator(MaxNLocator(integer=True))
     axis.grid()
-
-
-def training_pictures(layout: Layout, group: Group, problems: list[str]) -> list[Picture]:
-    """Return the training figures of a group whose runs have metrics."""
-    runs = list(dict.fromkeys(member.run for member in group.members))
-    asked = ask(layout, "training in windows of steps, and every validation", CURVES_SQL, [runs], problems)
-    names = group.names()
-    pictures: list[Picture] = []
-    for ending, split, column, factor, title, unit in TRAINING:
-        rows = [row for row in asked.rows if row["split"] == split and row[column] is not None]
-        of_runs = [(run, [row for row in rows if row["run"] == run]) for run in runs]
-        curves = [
-            (names[run], [row["step"] for row in own], [factor * row[column] for row in own])
-            for run, own in of_runs
-            if own
-        ]
-        if not curves:
-            continue
-
-        def paint(axis: Any, curves: Any = curves, unit: str = unit) -> None:
-            paint_curves(axis, curves)
-            axis.set_xlabel("training step")
-            axis.set_ylabel(unit)
-
-        data = [{name: row[name] for name in ("run", "step", column)} for row in rows]
-        said = f"{group.name}: {title.lower()}, in {unit}"
-        pictures.append(Picture(f"{group.name}-{ending}", draw(paint), title, said, data, (asked.query,)))
-    return pictures
 
 
 SQL = """\
@@ -287,13 +210,9 @@ def _paint(axis: Any, rows: list[dict[str, Any]], reported: set[str], label: str
         some = [row for row in rows if (row["run"] in reported) == ours]
         if not some:
             continue
-        shares = [[100 * row[end] for row in some] for end in ("exact_low", "exact_accuracy", "exact_high")]
-        below, above = (
-            [max(abs(a - b), 0.0) for a, b in zip(shares[1], other, strict=True)]
-            for other in (shares[0], shares[2])
-        )
         axis.errorbar(
-            [row["cost"] for row in some], shares[1], yerr=[below, above], fmt="o", markersize=5, elinewidth=0.8,
+            [row["cost"] for row in some], [100 * row["exact_accuracy"] for row in some], yerr=reach(some),
+            fmt="o", markersize=5, elinewidth=0.8,
             ecolor=COLOURS[0] if ours else COLOURS[6], label="of this report" if ours else "others", **style,
         )  # fmt: skip
     axis.set_xscale("log")

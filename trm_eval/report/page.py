@@ -20,7 +20,6 @@ from trm_eval.report.figures import (
     curves_figure,
     depth_figure,
     pareto_blocks,
-    training_pictures,
 )
 from trm_eval.report.group import Comparison, Group, Member, shown_before
 from trm_eval.report.sections import provenance_blocks, puzzle_blocks
@@ -109,7 +108,6 @@ def further_blocks(
         group.name: [
             picture
             for pictures_of in (
-                training_pictures,
                 rating_pictures,
                 halting_pictures,
                 sample_pictures,

@@ -6,7 +6,7 @@ Its runs are those of experiments, or chosen by name: with other options, import
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from trm_data.errors import no_such
@@ -52,15 +52,6 @@ FROM depth
 WHERE list_contains(?, evaluation)
 ORDER BY evaluation, depth"""
 
-SETTINGS_SQL = """\
-SELECT scale, data, count(DISTINCT run) FROM study
-WHERE list_contains(?, experiment) AND evaluation IS NOT NULL GROUP BY scale, data ORDER BY ALL"""
-LACKS_SQL = """\
-SELECT s.experiment, s.run, s.state, max(e.row_limit)
-FROM study AS s
-LEFT JOIN evals AS e ON e.run = s.run AND e.step = s.total_steps AND e.weights = 'ema' AND e.split = 'test'
-WHERE s.scale = ? AND s.data = ? AND list_contains(?, s.experiment) AND s.evaluation IS NULL AND s.run IS NOT NULL
-GROUP BY ALL ORDER BY ALL"""
 SWEPT_SQL = """\
 SELECT experiment_group, scale, data FROM study
 WHERE list_contains(?, run) AND evaluation IS NOT NULL
@@ -87,23 +78,17 @@ def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> tup
     problems: list[str] = []
     names = [item.name for item in items]
     members = _members(layout, names, setting, problems)
-    untested = [name for name in names if name not in members]
-    lacks = _lacks(layout, untested, setting, problems)
-    if not members and any(lacks.values()):
-        said = [f"{name}: {text}" for name, text in lacks.items() if text]
-        raise EvalError(
-            "; ".join([f"no experiment has a test of all rows at {setting}", *said[:MOST_SAID], *problems])
-        )
     if not members:
-        said = f"none of {len(items)} experiments has been tested at {setting}: trm-train batch trains and tests them"
-        said += ", with the options that the study gives them (runs with other options do not belong to it)"
-        others = rows_of(layout, SETTINGS_SQL, [names], problems)
-        if others:
-            tested = " or ".join(
-                f"--scale {scale} --data {data} ({count} runs)" for scale, data, count in others
+        raise EvalError(
+            "; ".join(
+                [
+                    f"none of {len(items)} experiments has a test of all rows at {setting}. trm-train batch trains and "
+                    "tests them with the options of the study; trm-eval run RUN tests a trained run, and "
+                    "trm-eval sql @study lists the tests at every scale and data",
+                    *problems,
+                ]
             )
-            said += f"; there are tests at {tested}"
-        raise EvalError("; ".join([said, *problems]))
+        )
     runs = sorted({member.run for found in members.values() for member in found})
     curves = curves_of(layout, runs, problems)
     tests = sorted({member.evaluation for found in members.values() for member in found})
@@ -111,7 +96,7 @@ def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> tup
     groups = [
         made
         for name, of_group in groups_of(items).items()
-        if (made := _group(layout, name, of_group, members, curves, depths, problems, lacks)) is not None
+        if (made := _group(layout, name, of_group, members, curves, depths, problems)) is not None
     ]
     return groups, problems
 
@@ -132,20 +117,6 @@ def swept_groups(layout: Layout, runs: Sequence[str], problems: list[str]) -> li
     return groups
 
 
-def _lacks(layout: Layout, names: Sequence[str], setting: Setting, problems: list[str]) -> dict[str, str]:
-    """Return what experiments without a complete test have instead, with a command that helps, by name."""
-    found: dict[str, str] = {}
-    rows = rows_of(layout, LACKS_SQL, [setting.scale, setting.data, list(names)], problems) if names else []
-    for name, run, state, limit in rows:
-        if limit:
-            found[name] = f"tested on {limit:,} rows only: trm-eval run {run}"
-        elif state == "finished":
-            found[name] = f"trained and not tested: trm-eval run {run}"
-        else:
-            found[name] = f"not trained to its end: {run}"
-    return found
-
-
 def _group(
     layout: Layout,
     name: str,
@@ -154,7 +125,6 @@ def _group(
     curves: dict[str, tuple[list[int], list[float]]],
     depths: dict[str, list[dict[str, Any]]],
     problems: list[str],
-    lacks: Mapping[str, str] | None = None,
     *,
     compare: bool = True,
 ) -> Group | None:
@@ -185,11 +155,7 @@ def _group(
         quantity="" if quantity is None else _axis(quantity),
         log=quantity is not None and quantity.log,
         members=found,
-        missing=[
-            f"{item.name} ({said})" if (said := (lacks or {}).get(item.name)) else item.name
-            for item in items
-            if item.name not in members
-        ],
+        missing=[item.name for item in items if item.name not in members],
         curves={member.run: curves[member.run] for member in found if member.run in curves},
         against_baseline=[compared[key] for key in map(_key, against) if key in compared],
         ends=None if ends is None else compared.get(_key(ends)),

@@ -11,7 +11,7 @@ import streamlit as st
 from trm_data.storage.root import Layout
 from trm_eval.report.ask import Asked, ask
 from trm_eval.report.canvas import draw_svg
-from trm_eval.report.figures import CURVES_SQL, paint_curves
+from trm_eval.report.figures import paint_curves
 from trm_eval.serve.parts import (
     CURVES,
     FOLLOW_S,
@@ -23,6 +23,31 @@ from trm_eval.serve.parts import (
 )
 
 Over = Literal["step", "seconds"]
+
+POINTS = 240
+"""Maximum number of windows of a curve; a figure cannot show more."""
+
+CURVES_SQL = f"""\
+WITH chosen AS (
+    SELECT
+        *,
+        CASE split WHEN 'train' THEN (max(step) OVER (PARTITION BY run, split) - 1) // {POINTS} + 1 ELSE 1 END AS wide
+    FROM train_metrics
+    WHERE dataset IS NULL AND list_contains(?, run)
+)
+SELECT
+    run,
+    split,
+    max(step) AS step,
+    max(seconds) AS seconds,
+    sum(lm_loss_sum) / nullif(sum(global_batch_size), 0) AS lm_loss,
+    sum(exact_count) / nullif(sum(count), 0) AS exact_accuracy,
+    sum(accuracy_sum) / nullif(sum(count), 0) AS cell_accuracy,
+    sum(steps_sum) / nullif(sum(count), 0) AS mean_steps,
+    sum(global_batch_size) / nullif(sum(step_s), 0) AS examples_per_s
+FROM chosen
+GROUP BY run, split, (step - 1) // wide
+ORDER BY run, split, step"""
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ from trm_eval.report.breakdown import (
     scaling_curves,
     scaling_pictures,
 )
-from trm_eval.report.figures import training_pictures
 from trm_eval.report.group import Group, Member
 from trm_eval.report.page import DIFFERENT_TESTS, findings
 from trm_eval.report.sections import _differences, provenance_blocks, puzzle_blocks
@@ -168,19 +167,6 @@ def test_what_differs_between_runs_is_only_that(evaluated: Evaluated, group: Gro
     configs = {one.run: '{"a": {"b": 1, "c": 2}, "seed": 0}', "other": '{"a": {"b": 1, "c": 3}, "seed": 0}'}
     _, table = _differences(two, configs)
     assert table.data == [{"run": one.run, "a.c": 2}, {"run": "other", "a.c": 3}]
-
-
-def test_training_has_a_curve_of_the_loss_and_one_of_the_cells(evaluated: Evaluated, group: Group) -> None:
-    loss, cells = training_pictures(evaluated.layout, group, [])
-    metrics = "SELECT step, {} FROM train_metrics WHERE split = '{}' AND step {} ORDER BY step"
-    sums = "lm_loss_sum / global_batch_size", "accuracy_sum / count"
-    asked = [metrics.format(sums[0], "train", "> 0"), metrics.format(sums[1], "validation", "> 0")]
-    for picture, column, sql in zip((loss, cells), ("lm_loss", "cell_accuracy"), asked, strict=True):
-        shown = [(row["step"], row[column]) for row in picture.data]
-        assert shown == query_results(evaluated.layout, sql).rows
-        assert shown
-        ElementTree.fromstring(picture.drawn.svg)
-    assert len(loss.data) == 12
 
 
 def test_runs_that_tie_are_said_to(evaluated: Evaluated, group: Group) -> None:

@@ -39,7 +39,6 @@ from trm_eval.report.study import gather, gather_runs, runs_named
 from trm_eval.report.verdict import ends_over_seeds
 from trm_eval.statistics import Paired, wilson
 from trm_eval.tables.query import query_results
-from trm_eval.tables.writer import replace_table, rows_of_evals, table_folder
 from trm_train.config.run import RunConfig
 from trm_train.console import RunConsole
 from trm_train.experiments import registry
@@ -47,7 +46,6 @@ from trm_train.experiments.claim import Better
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.registry import Experiment, find_run_of, select_experiments
 from trm_train.experiments.setting import SETTINGS, Setting
-from trm_train.runs.record import run_name
 from trm_train.training.loop import train
 
 SETTING = Setting("tiny", "generated")
@@ -485,36 +483,6 @@ def test_labels_of_a_group_are_of_one_sort() -> None:
     mixed = dataclasses.replace(group, members=[*short, long])
     assert mixed.labels() == {"small": "small", "large": "large", "staged": "staged"}
     assert set(mixed.names().values()) == {"small", "large", "staged"}
-
-
-def limited(layout: Layout, experiment: str, rows: int) -> str:
-    """Turn the test of an experiment into one with a row limit; return its run."""
-    run = run_name(experiment, find_run_of(experiment, SETTING).make())
-    (row,) = rows_of_evals(table_folder(layout, "evals", experiment, run), "*.parquet")
-    row = {key: value for key, value in row.items() if key not in ("experiment", "run")}
-    replace_table(layout, "evals", experiment, run, row["evaluation"], [row | {"row_limit": rows}])
-    return run
-
-
-def test_a_report_says_what_a_test_with_a_limit_lacks(layout: Layout, tmp_path: Path) -> None:
-    copied = resolve_root(shutil.copytree(layout.place, tmp_path / "root"))
-    wide = limited(copied, "wide", rows=5)
-    groups, _ = gather(copied, select_experiments(["measured"], SETTING), SETTING)
-    assert groups[0].missing == [f"wide (tested on 5 rows only: trm-eval run {wide})", "untested"]
-    other = limited(copied, "baseline_of_test", rows=300)
-    arguments = ("report", "measured", "--out", str(tmp_path / "page"), "--root", copied.place)
-    code, line = error_of(main, *arguments)
-    assert code == 2
-    for run, rows in ((wide, 5), (other, 300)):
-        assert f"tested on {rows} rows only: trm-eval run {run}" in line
-
-
-def test_a_report_says_of_a_trained_run_how_it_is_tested(layout: Layout, tmp_path: Path) -> None:
-    copied = resolve_root(shutil.copytree(layout.place, tmp_path / "root"))
-    shutil.rmtree(Path(copied.place) / "results" / "evals")
-    code, line = error_of(main, "report", "measured", "--root", copied.place)
-    run = run_name("wide", find_run_of("wide", SETTING).make())
-    assert (code, f"trained and not tested: trm-eval run {run}" in line) == (2, True)
 
 
 def test_a_run_is_reported_by_its_name_its_experiment_and_a_glob(

@@ -9,8 +9,7 @@ import pytest
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_eval.serve.conftest import HOSTILE, live_run, set_live
 from trm_data.storage.root import Layout, resolve_root
-from trm_eval.report.figures import POINTS
-from trm_eval.serve.curves import MEASURES, curves_of, draw_curves
+from trm_eval.serve.curves import MEASURES, POINTS, curves_of, draw_curves
 from trm_eval.serve.parts import names_of_runs
 from trm_eval.serve.runs import runs_now
 from trm_eval.tables.query import query_results
