@@ -31,6 +31,11 @@ from trm_data.sources.base import parse_source
 from trm_data.specs import BuildRequest
 from trm_data.storage.root import Layout, resolve_root
 
+# Bytecode of modules and rewritten tests is kept, also where the environment says otherwise: without it each worker
+# takes eight more seconds of a core, and each command that a test starts compiles this project again.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # A busy machine must not make a test fail.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
@@ -145,6 +150,13 @@ FIRST = (
     "determinism/",
 )
 """The slowest files start first, so that no worker ends with one of them while the others are idle."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the files of the second tier without importing them, where its marker is deselected."""
+    name = collection_path.relative_to(PROJECT / "tests").as_posix()
+    inside = collection_path.is_file() and name.startswith(INTEGRATION)
+    return True if inside and "not integration" in config.option.markexpr else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
