@@ -381,7 +381,7 @@ def test_right_answers_pass(trained_votes: Voted, tmp_path: Path, monkeypatch: p
         0
     ][0]
     assert shares.rows == [(1.0 if first == "task12" else 0.75,)]
-    made = make_submission(layout, trained_votes.record.run, weights="raw")
+    made = make_submission(layout, trained_votes.record.run, evaluations=[row["evaluation"]])
     for name, tests in made.tasks.items():
         for index, attempt in enumerate(tests):
             pair = task(100 * int(name.removeprefix("task")), solved=name != "task12")["test"][index]
@@ -516,11 +516,11 @@ def test_the_order_of_votes_in_sql_is_that_of_the_writer(voted: Voted) -> None:
 
 def test_a_submission_has_two_attempts_at_every_test_input(voted: Voted, tmp_path: Path) -> None:
     out = tmp_path / "deep" / "submission.json"
-    words = ["submission", "tiny", "--weights", "raw", "--root", voted.layout.place]
+    words = ["submission", "tiny", "--root", voted.layout.place]
     done = run_here(main, *words, "--out", str(out))
     assert done.returncode == 0, done.stderr
     assert "3 tasks, 6 test inputs of arc test" in done.stdout
-    assert "at step 2, raw weights" in done.stdout
+    assert f"at step 2, evaluation {voted.results[1].row['evaluation']}" in done.stdout
     assert "1 tasks have no solutions and are not scored" in done.stdout
     written = json.loads(out.read_text())
     candidates = slow_votes(voted, voted.results[1].row["evaluation"])
@@ -534,15 +534,16 @@ def test_a_submission_has_two_attempts_at_every_test_input(voted: Voted, tmp_pat
             assert list(attempt) == ["attempt_1", "attempt_2"]
     share = passed(candidates, 2)
     assert f"pass@2 {100 * share:.2f}%" in done.stdout
-    one = json.loads(run_here(main, *words, "--out", str(out), "--checkpoint", "1", "--json").stdout)
-    assert (one["steps"], one["evaluations"]) == ([1], [voted.results[0].row["evaluation"]])
-    both = json.loads(run_here(main, *words, "--out", str(out), "--ensemble", "2,1", "--json").stdout)
+    first, second = (result.row["evaluation"] for result in voted.results)
+    words += ["--out", str(out), "--json", "--evaluation"]
+    one = json.loads(run_here(main, *words, first).stdout)
+    assert (one["steps"], one["evaluations"]) == ([1], [first])
+    both = json.loads(run_here(main, *words, f"{second},{first}").stdout)
     assert both["steps"] == [2, 1]
     assert both["tasks"] == json.loads(out.read_text())
 
 
-@pytest.mark.integration
-def test_submissions_that_cannot_be(trained_votes: Voted, evaluated: Evaluated, tmp_path: Path) -> None:
+def test_submissions_that_cannot_be(voted: Voted, evaluated: Evaluated, tmp_path: Path) -> None:
     def refused(layout: Layout, *words: str) -> str:
         out = ("--root", layout.place, "--out", str(tmp_path / "x"))
         code, line = error_of(main, "submission", "tiny", *out, *words)
@@ -550,34 +551,15 @@ def test_submissions_that_cannot_be(trained_votes: Voted, evaluated: Evaluated, 
         assert not (tmp_path / "x").exists()
         return line
 
-    assert "the puzzles of small are not those of ARC" in refused(evaluated.layout)
-    assert "has no evaluation of held-out rows with ema weights: trm-eval run tiny" in refused(
-        trained_votes.layout
-    )
-    unknown = refused(trained_votes.layout, "--weights", "raw", "--checkpoint", "7")
-    assert "step 7 was not evaluated on all rows of test with raw weights (steps 1, 2 were)" in unknown
-    for text in ("1", "1,", "1,1", "a,b", "-1,2"):
-        assert "expected at least two different steps" in refused(trained_votes.layout, f"--ensemble={text}")
-    assert "exclude each other" in refused(trained_votes.layout, "--ensemble", "1,2", "--checkpoint", "1")
-    layout = copy_of(trained_votes, tmp_path)
-    (folder,) = list_runs(layout)
-    evaluate_run(layout, folder, EvalRequest(limit=5))
-    assert "on its first 5 rows only" in refused(layout)
-
-
-def test_a_submission_names_the_evaluation_that_it_lacks_as_it_was_asked_for(
-    voted: Voted, tmp_path: Path
-) -> None:
     (folder,) = list_runs(voted.layout)
-    place = ("--root", voted.layout.place, "--out", str(tmp_path / "x"))
-    for asked in (["--dataset", "other"], ["--weights", "ema"], ["--dataset", "other", "--split", "test"]):
-        code, line = error_of(main, "submission", "tiny", *place, *asked)
-        command = " ".join(
-            ["trm-eval run", folder.name, *(word for word in asked if asked[0] != "--weights")]
-        )
-        assert (code, line.endswith(f": {command}")) == (2, True), line
-    unknown = error_of(main, "submission", "tiny", *place, "--weights", "raw", "--checkpoint", "7")[1]
-    assert unknown.endswith(f"trm-eval run {folder.name} --weights raw --checkpoint 7 --split test")
+    assert "no evaluation has votes" in refused(evaluated.layout)
+    assert f"Run trm-eval run {folder.name} --dataset other without" in refused(
+        voted.layout, "--dataset", "other"
+    )
+    assert "has no evaluation 7 with votes" in refused(voted.layout, "--evaluation", "7")
+    assert "--evaluation: not with --dataset" in refused(
+        voted.layout, "--evaluation", "7", "--dataset", "other"
+    )
 
 
 def test_the_report_of_an_evaluation_says_what_passes(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from tyro.conf import Positional, arg
 
@@ -26,7 +26,7 @@ class Submission:
     For example:
 
       trm-eval submission trm_arc1 --out submission.json
-      trm-eval submission trm_arc1 --ensemble 400000,500000,600000
+      trm-eval submission trm_arc1 --evaluation 0123456789abcdef,fedcba9876543210
       trm-eval submission trm_arc1 --dataset my-tasks
     """
 
@@ -36,20 +36,10 @@ class Submission:
     data: DataOption = None
     out: Annotated[str, arg(metavar="FILE")] = "submission.json"
     """File to write."""
-    checkpoint: Annotated[int | None, arg(metavar="STEP", help_behavior_hint="")] = None
-    """Evaluated checkpoint (default: the last one)."""
-    ensemble: Annotated[str | None, arg(metavar="STEP,STEP,...", help_behavior_hint="")] = None
-    """Evaluated checkpoints whose votes are counted together."""
-    split: Annotated[
-        Literal["validation", "test"] | None, arg(metavar="{validation,test}", help_behavior_hint="")
-    ] = None
-    """Evaluated split (default: test, or validation where test was not evaluated)."""
-    weights: Literal["ema", "raw"] = "ema"
-    """Averaged or raw parameters."""
     dataset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
     """Evaluated dataset outside the training data of the run (trm-eval run --dataset, perhaps with --adapt)."""
     evaluation: Annotated[str | None, arg(metavar="ID[,ID...]", help_behavior_hint="")] = None
-    """Evaluation ids (trm-eval sql @evals); votes of several are counted together. Replaces the other options."""
+    """Evaluation ids (trm-eval sql @evals); votes of several are counted together (default: the last checkpoint's)."""
     root: Root = None
     json: Json = False
 
@@ -59,24 +49,13 @@ class Submission:
         from trm_eval.submission import make_submission
         from trm_train.runs.record import find_run
 
-        if self.checkpoint is not None and self.ensemble is not None:
-            raise EvalError(
-                "--checkpoint and --ensemble exclude each other: an ensemble names its checkpoints"
-            )
-        chooses = (self.checkpoint, self.ensemble, self.split, self.dataset)
-        if self.evaluation is not None and any(choice is not None for choice in chooses):
-            raise EvalError(
-                "--evaluation: not with --checkpoint, --ensemble, --split and --dataset. Leave these out"
-            )
-        steps = _steps(self.ensemble) if self.checkpoint is None else [self.checkpoint]
+        if self.evaluation is not None and self.dataset is not None:
+            raise EvalError("--evaluation: not with --dataset. Leave one of them out")
         layout = resolve_root(self.root)
         run = find_run(layout, self.reference, parse_setting(self.scale, self.data))
         made = make_submission(
             layout,
             run.name,
-            steps=steps,
-            split=self.split,
-            weights=self.weights,
             dataset=self.dataset,
             evaluations=() if self.evaluation is None else self.evaluation.split(","),
         )
@@ -89,23 +68,10 @@ class Submission:
         inputs = sum(len(tests) for tests in made.tasks.values())
         said = [f"{path}: {len(made.tasks):,} tasks, {inputs:,} test inputs of {made.dataset} {made.split}"]
         checkpoints = ", ".join(f"{step:,}" for step in made.steps)
-        said.append(f"  votes of {run.name} at step {checkpoints}, {self.weights} weights")
+        said.append(f"  votes of {run.name} at step {checkpoints}, evaluation {', '.join(made.evaluations)}")
         if made.passed is not None:
             said.append(f"  pass@2 {100 * made.passed:.2f}%")
         if made.unscored:
             said.append(f"  {made.unscored:,} tasks have no solutions and are not scored")
         emit({"run": run.name, "file": path, **asdict(made)}, said, as_json=self.json)
         return 0
-
-
-def _steps(text: str | None) -> list[int]:
-    """Parse the steps of an ensemble; return an empty list for None."""
-    try:
-        steps = [] if text is None else [int(part) for part in text.split(",")]
-    except ValueError:
-        steps = [-1]
-    if text is not None and (len(steps) < 2 or min(steps) < 0 or len(set(steps)) < len(steps)):
-        raise EvalError(
-            f"--ensemble: got {text!r}; expected at least two different steps, separated by commas"
-        )
-    return steps
