@@ -94,6 +94,7 @@ def test_what_differs_is_named(two: tuple[Layout, str, str]) -> None:
     assert len(compare(layout, a, b).settings) == 1
 
 
+@pytest.mark.integration
 def test_two_ways_to_answer_of_one_run(two: tuple[Layout, str, str]) -> None:
     layout, a, _ = two
     done = run_here(main, "run", a, "--mode", "halting", "--root", layout.place, "--json")
@@ -106,6 +107,7 @@ def test_two_ways_to_answer_of_one_run(two: tuple[Layout, str, str]) -> None:
     assert compare(layout, a, two[2]).a.evaluation == plain  # a run means its plain test
 
 
+@pytest.mark.integration
 def test_evaluations_that_were_superseded_are_compared_in_any_order(
     two: tuple[Layout, str, str], tmp_path: Path
 ) -> None:

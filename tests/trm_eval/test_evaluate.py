@@ -143,6 +143,7 @@ def test_an_edited_configuration_is_not_believed(copied: Layout) -> None:
     assert not copied.results.names()
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("config", "message"),
     [

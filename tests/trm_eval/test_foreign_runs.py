@@ -58,6 +58,7 @@ FOREIGN: dict[str, Callable[[Layout], Folder]] = {
 }
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("lacks", FOREIGN)
 def test_a_foreign_run_is_a_note_and_the_exit_code_is_0(layout: Layout, lacks: str) -> None:
     foreign = FOREIGN[lacks](layout)

@@ -84,6 +84,7 @@ def test_results_outlive_the_folder_of_their_run(
     assert query_results(only_results, "SELECT count(*) FROM train_metrics").rows == [(0,)]
 
 
+@pytest.mark.integration
 def test_a_run_whose_record_is_damaged_is_named(layout: Layout, trained: TrainResult, tmp_path: Path) -> None:
     other = resolve_root(tmp_path)
     folder = other.runs.within("testing/tiny/tiny-00000000-s0")
@@ -151,6 +152,7 @@ def test_a_frame_of_metrics_has_the_columns_and_values_of_the_sql_table(
     )
 
 
+@pytest.mark.integration
 def test_answers_of_several_datasets_can_be_told_apart(small_layout: Layout, tmp_path: Path) -> None:
     """Two datasets with the same puzzle numbers: a join by dataset, split and number gives each answer once."""
     layout = root_with("small", tmp_path, small_layout)
@@ -172,6 +174,7 @@ def test_answers_of_several_datasets_can_be_told_apart(small_layout: Layout, tmp
     assert query_results(layout, joined).rows == [(24,)]
 
 
+@pytest.mark.integration
 def test_no_view_has_a_column_twice(layout: Layout, trained: TrainResult) -> None:
     evaluate_run(layout, trained.folder, EvalRequest())
     for view in list_views():

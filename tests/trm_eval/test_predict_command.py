@@ -80,6 +80,7 @@ def test_files_of_puzzles(evaluated: Evaluated, tmp_path: Path, form: str) -> No
     assert "of 2 answers are legal" in predict(evaluated, "--file", str(tmp_path / form)).stdout
 
 
+@pytest.mark.integration
 def test_pictures_open(evaluated: Evaluated, tmp_path: Path) -> None:
     for name in ("a.gif", "a.png", "a.svg"):
         done = predict(evaluated, "--puzzle", PUZZLE, "--trace", "--out", str(tmp_path / "new" / name))

@@ -118,6 +118,7 @@ def test_one_pass_writes_every_depth_and_breadth(layout: Layout) -> None:
         assert row["evaluation"] in said.stdout
 
 
+@pytest.mark.integration
 def test_the_table_of_one_pass_is_printed(layout: Layout) -> None:
     done = run_here(main, "run", "tiny", "--steps", "1,2", "--samples", "1,2", "--root", layout.place)
     assert done.returncode == 0, done.stderr

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.conftest import run_here
 from tests.trm_train.training.published_files import EXPECTED, NAMES, NETWORK, PUBLISHED, add_dataset
@@ -15,6 +16,7 @@ from trm_eval.cli import main as trm_eval
 from trm_train.cli import main as trm_train
 
 
+@pytest.mark.integration
 def test_an_imported_run_is_evaluated_to_the_published_answers(tmp_path: Path) -> None:
     layout = resolve_root(tmp_path / "root")
     add_dataset(layout, "three", tmp_path, NAMES)

@@ -195,6 +195,7 @@ def test_identifiers_are_blank_or_those_of_others(restless: Restless) -> None:
     np.testing.assert_array_equal(random.read(rows)["inputs"], dataset.read(rows)["inputs"])
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("selection", ["halt_logit", "mode", "first_halt", "residual"])
 def test_one_pass_gives_what_passes_of_fewer_steps_and_samples_give(
     restless: Restless, selection: Selection
@@ -218,6 +219,7 @@ def test_one_pass_gives_what_passes_of_fewer_steps_and_samples_give(
     assert (np.diff(ever) >= 0).all()
 
 
+@pytest.mark.integration
 def test_samples_that_begin_elsewhere_differ_without_noise(restless: Restless) -> None:
     sampling = Sampling(samples=3, noise=0.0)
     (found,) = answered(restless, EvalRequest(sampling=sampling, latent_init="random"), steps=3)

@@ -240,6 +240,7 @@ def test_of_a_glob_the_runs_that_can_be_are_evaluated_and_the_others_named(
             assert f"skipped {skipped.name}: " in done.stderr
 
 
+@pytest.mark.integration
 def test_of_a_glob_a_damaged_run_is_skipped_with_exit_code_1(several: tuple[Layout, Folder, Folder]) -> None:
     layout, _, new = several
     new.write(CONFIG_FILE, b"{")

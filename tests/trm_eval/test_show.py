@@ -39,6 +39,7 @@ def test_the_first_puzzles_as_they_are(evaluated: Evaluated) -> None:
         assert (shown[i].wrong_cells, shown[i].exact) == (wrong, wrong == 0)
 
 
+@pytest.mark.integration
 def test_wrong_ones_are_wrong_and_right_ones_are_named_as_missing(evaluated: Evaluated) -> None:
     run = evaluated.record.run
     assert evaluated.row["exact_count"] == 0  # twelve steps are too few to learn
@@ -86,6 +87,7 @@ def test_one_row_of_one_evaluation(evaluated: Evaluated, tmp_path: Path) -> None
     assert "--index and --which wrong: use only one of them" in refused.stderr
 
 
+@pytest.mark.integration
 def test_a_missing_file_is_the_reason_why_there_are_none(evaluated: Evaluated, tmp_path: Path) -> None:
     layout = resolve_root(shutil.copytree(evaluated.layout.place, tmp_path / "root", symlinks=True))
     (part,) = Path(layout.place).glob("results/predictions/**/*.parquet")
@@ -97,6 +99,7 @@ def test_a_missing_file_is_the_reason_why_there_are_none(evaluated: Evaluated, t
             find_answered(layout, evaluated.record.run, count=1, index=index)
 
 
+@pytest.mark.integration
 def test_of_several_evaluations_the_shown_one_is_named(evaluated: Evaluated, tmp_path: Path) -> None:
     layout = resolve_root(shutil.copytree(evaluated.layout.place, tmp_path / "root", symlinks=True))
     words = ["show", evaluated.record.run, "--count", "1", "--root", layout.place]

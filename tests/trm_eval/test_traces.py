@@ -78,6 +78,7 @@ def test_latent_states_come_with_their_names_and_shape(layout: Layout, evaluated
     assert np.abs(np.diff(latents.astype(np.float32), axis=0)).max() > 1e-3  # every cycle differs
 
 
+@pytest.mark.integration
 def test_the_id_is_the_same_with_and_without_and_what_is_not_asked_for_goes(
     layout: Layout, evaluated: Evaluated
 ) -> None:
@@ -92,6 +93,7 @@ def test_the_id_is_the_same_with_and_without_and_what_is_not_asked_for_goes(
         trm_eval.read_traces("tiny", layout)
 
 
+@pytest.mark.integration
 def test_parts_end_when_they_are_full(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("trm_eval.traces.BATCH_EXAMPLES", 4)
     monkeypatch.setattr("trm_eval.traces.PART_BYTES", 1)
@@ -113,6 +115,7 @@ def test_what_cannot_be_traced_is_refused(request_: EvalRequest, message: str) -
         request_.check()
 
 
+@pytest.mark.integration
 def test_the_command_writes_them(layout: Layout) -> None:
     done = run_here(main, "run", "tiny", "--traces", "1", "--root", layout.place)
     assert done.returncode == 0, done.stderr

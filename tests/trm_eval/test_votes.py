@@ -131,6 +131,7 @@ def ballot(votes: list[tuple[int, int, float]], cuts: Sequence[int] = ()) -> Ran
     return taken.ranked()
 
 
+@pytest.mark.integration
 @given(VOTES, st.data())
 def test_votes_do_not_depend_on_the_parts_they_come_in(
     votes: list[tuple[int, int, float]], data: st.DataObject

@@ -48,6 +48,7 @@ def load_example() -> ModuleType:
     return module
 
 
+@pytest.mark.integration
 def test_a_run_from_python_is_trained_evaluated_and_asked(layout: Layout, tmp_path: Path) -> None:
     told: list[tuple[int, str, dict[str, float]]] = []
     run = trm_train.train(

@@ -52,6 +52,7 @@ def carried_out(**execution: Any) -> RunConfig:
     return dataclasses.replace(CONFIG, execution=ExecutionConfig(**execution))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("mixer", "no_act_continue", "each"),
     [
@@ -86,6 +87,7 @@ def test_pieces_follow_one_another() -> None:
     assert np.array_equal(from_pieces(pieces), slots)
 
 
+@pytest.mark.integration
 def test_recomputed_states_give_the_same_gradient() -> None:
     _, kept, _ = detail_of(CONFIG, 1)
     _, again, _ = detail_of(carried_out(rematerialise=True), 1)
@@ -115,6 +117,7 @@ def test_deep_recursion_fits_where_states_are_computed_again() -> None:
     assert deep < 1.3 * shallow
 
 
+@pytest.mark.integration
 def test_auto_takes_the_fewest_microbatches_that_fit() -> None:
     config = carried_out(micro_batches="auto")
     assert config_from_json(config_to_json(config)) == config
@@ -128,6 +131,7 @@ def test_auto_takes_the_fewest_microbatches_that_fit() -> None:
     assert fitting.peak_bytes <= limit
 
 
+@pytest.mark.integration
 def test_auto_refuses_what_fits_in_no_number_of_microbatches() -> None:
     with pytest.raises(ConfigError, match=rf"in {BATCH} microbatches .* too much; expected at most 0.0 GB"):
         compile_train_step(carried_out(micro_batches="auto"), SPEC, make_mesh(), limit_bytes=1_000)
@@ -157,6 +161,7 @@ def test_float16_follows_float32_for_some_steps() -> None:
     assert changed(last.params, last.ema)
 
 
+@pytest.mark.integration
 def test_float16_finds_gradients_that_it_could_not_hold() -> None:
     """A loss so small that its gradients are zero in float16 without a scale."""
     small = dataclasses.replace(HALF, data=dataclasses.replace(HALF.data, global_batch_size=BATCH))
@@ -164,6 +169,7 @@ def test_float16_finds_gradients_that_it_could_not_hold() -> None:
     assert all(np.any(leaf != 0) for leaf in jax.tree.leaves(half.grads["level"]))
 
 
+@pytest.mark.integration
 def test_a_step_that_overflows_teaches_nothing_and_halves_the_scale(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(optim, "FIRST_SCALE", 2.0**40)
     monkeypatch.setattr(optim, "LARGEST_SCALE", 2.0**40)

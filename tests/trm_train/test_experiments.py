@@ -417,6 +417,7 @@ def test_describe_gives_the_fields_of_the_guide(capsys: pytest.CaptureFixture[st
     assert facts["config"]["total_steps"] == 1500
 
 
+@pytest.mark.integration
 def test_a_dry_run_needs_no_dataset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = output(capsys, "run", "quickstart", "--dry-run", "--json", "--root", str(tmp_path))
     plan = json.loads(out)

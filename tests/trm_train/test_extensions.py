@@ -122,6 +122,7 @@ def test_a_network_and_an_optimizer_of_another_package_are_trained_and_evaluated
     assert run_here(trm_eval_main, "run", other, "--json").returncode == 0
 
 
+@pytest.mark.integration
 @pytest.mark.usefixtures("gated")
 def test_a_mixer_and_an_experiment_of_another_package(root: Path) -> None:
     listed = run_here(trm_train_main, "list", "gated_6x6", "--json")

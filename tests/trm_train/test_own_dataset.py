@@ -94,6 +94,7 @@ def test_a_typo_and_an_experiment_are_no_datasets(root: Path) -> None:
         assert "--data.dataset" not in line
 
 
+@pytest.mark.integration
 def test_the_last_line_of_a_build_of_ones_own_says_how_to_train_on_it(tmp_path: Path) -> None:
     done = run_here(data_main, *BUILD, "--name", "mine", "--root", str(tmp_path))
     assert done.returncode == 0, done.stderr

@@ -143,6 +143,7 @@ def test_a_model_without_puzzle_positions_has_no_table() -> None:
     assert np.isfinite(history[0]["lm_loss"])
 
 
+@pytest.mark.integration
 def test_bfloat16_stays_finite_and_keeps_float32_parameters() -> None:
     config = dataclasses.replace(CONFIG, model=dataclasses.replace(MODEL, forward_dtype="bfloat16"))
     _, last, _history = train(config, 3)

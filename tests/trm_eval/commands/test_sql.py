@@ -134,6 +134,7 @@ def test_parquet_is_not_thrown_at_a_terminal(evaluated: Evaluated, tmp_path: Pat
         assert terminal.code() == 2
 
 
+@pytest.mark.integration
 def test_a_terminal_is_told_which_columns_it_has_no_room_for(evaluated: Evaluated, tmp_path: Path) -> None:
     query = "SELECT run, evaluation, split_digest, exact_accuracy FROM evals"
     with Terminal(evaluated, tmp_path, query) as terminal:

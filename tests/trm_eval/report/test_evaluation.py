@@ -30,6 +30,7 @@ def test_the_headline_is_the_row_in_evals(evaluated: Evaluated, capsys: pytest.C
     assert sum(int(count) for count in re.findall(r"^ *(?:\d+|NULL|0 to 1) +(\d+) ", shown, re.M)) >= 12
 
 
+@pytest.mark.integration
 def test_kinds_without_ratings_have_no_table_by_rating(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -73,6 +73,7 @@ def test_ratings_are_drawn_where_they_differ(evaluated: Evaluated, group: Group)
         assert sum(row["puzzles"] for row in picture.data) == 12
 
 
+@pytest.mark.integration
 def test_samples_are_drawn_where_there_are_any(evaluated: Evaluated, group: Group, tmp_path: Path) -> None:
     assert sample_pictures(evaluated.layout, group, []) == []
     shutil.copytree(evaluated.layout.place, tmp_path, dirs_exist_ok=True, symlinks=True)
@@ -92,6 +93,7 @@ def test_samples_are_drawn_where_there_are_any(evaluated: Evaluated, group: Grou
     assert all(row["exact_count"] <= row["oracle_exact_count"] for row in picture.data)
 
 
+@pytest.mark.integration
 def test_accuracy_is_drawn_against_network_calls_where_there_is_breadth(
     evaluated: Evaluated, group: Group, tmp_path: Path
 ) -> None:

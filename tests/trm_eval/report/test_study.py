@@ -490,17 +490,16 @@ def test_a_run_is_reported_by_its_name_its_experiment_and_a_glob(
 ) -> None:
     """`tiny` is not a registered experiment."""
     run = evaluated.record.run
-    for number, pattern in enumerate((run, "tiny", "tin*")):
-        out = tmp_path / f"{number}.md"
-        done = run_here(
-            main, "report", pattern, "--out", str(out), "--no-png", "--json", "--root", evaluated.layout.place
-        )
-        assert done.returncode == 0, done.stderr
-        assert json.loads(done.stdout)["runs"] == [run]
-        text = out.read_text()
-        assert text.startswith("# Runs\n")
-        assert run in text
-        assert f"{100 * evaluated.row['exact_count'] / evaluated.row['count']:.1f}" in text
+    for pattern in (run, "tiny", "tin*"):
+        assert runs_named(evaluated.layout, [pattern]) == [run]
+    out, root = tmp_path / "0.md", evaluated.layout.place
+    done = run_here(main, "report", "tin*", "--out", str(out), "--no-png", "--json", "--root", root)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["runs"] == [run]
+    text = out.read_text()
+    assert text.startswith("# Runs\n")
+    assert run in text
+    assert f"{100 * evaluated.row['exact_count'] / evaluated.row['count']:.1f}" in text
 
 
 def test_a_pattern_that_fits_nothing_is_named(evaluated: Evaluated) -> None:

@@ -188,6 +188,7 @@ def test_an_interval_without_flips_is_that_of_a_share_of_none() -> None:
         assert Paired(count, 0, 0).interval == pytest.approx((-most, most), abs=1e-6)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("count", "only_a", "only_b"),
     [(1000, 0.002, 0.05), (1000, 0.001, 0.01), (49, 0.02, 0.16), (200, 0.05, 0.05)],

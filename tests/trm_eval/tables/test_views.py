@@ -40,6 +40,7 @@ def test_a_view_takes_comments_over_from_what_it_reads() -> None:
     assert said["samples", "samples"] != said["evals", "samples"]
 
 
+@pytest.mark.integration
 def test_columns_are_those_that_a_query_gives(evaluated: Evaluated) -> None:
     for view in list_views().values():
         found = query_results(evaluated.layout, f"DESCRIBE {view.name}").rows

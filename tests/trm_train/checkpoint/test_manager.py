@@ -188,6 +188,7 @@ def files_of(copied: Folder, kind: str, step: int) -> list[Path]:
     return sorted(path for path in paths if path.name != COMMITTED and path.stat().st_size)
 
 
+@pytest.mark.integration
 @pytest.mark.filterwarnings(
     "ignore::pytest.PytestUnraisableExceptionWarning"
 )  # warnings of abandoned reads in tensorstore

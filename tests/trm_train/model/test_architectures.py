@@ -63,6 +63,7 @@ def first_step(config: RunConfig) -> Any:
     return jax.jit(make_train_step(config, SPEC, definition, with_detail=True))(state, make_batch(0))
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", VARIANTS)
 def test_every_parameter_and_state_moves(name: str) -> None:
     config = configured(VARIANTS[name])
@@ -77,6 +78,7 @@ def test_every_parameter_and_state_moves(name: str) -> None:
     assert set(jax.tree.leaves(jax.tree.map(lambda x: x.dtype, after.carry.states))) == {jnp.dtype("float32")}
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("name", ["multi-scale", "single z", "hrm", "transformer"])
 def test_recomputing_the_states_gives_the_same_gradient(name: str) -> None:
     config = configured(VARIANTS[name])
@@ -106,6 +108,7 @@ def test_operations_follow_the_number_of_updates() -> None:
     assert all(cost_of(configured(model), SPEC) is not None for model in VARIANTS.values())
 
 
+@pytest.mark.integration
 def test_heads_that_do_not_divide_the_width_are_narrower() -> None:
     _, state = init_state(configured(TransformerConfig(hidden_size=20, num_heads=3)), SPEC, BATCH)
     block = state.params["level"]["block_0"]["attention"]
@@ -120,6 +123,7 @@ def test_defaults_leave_the_identity_of_a_configuration_as_it_was() -> None:
     assert effective_identity(configured(VARIANTS["hrm"]))["model.architecture"] == "hrm"
 
 
+@pytest.mark.integration
 def test_softmax_is_the_cross_entropy_of_logits() -> None:
     logits = jnp.asarray([[0.5, -1.0, 2.0]])
     wanted = logits - jnp.log(jnp.sum(jnp.exp(logits), axis=-1, keepdims=True))
@@ -134,6 +138,7 @@ def test_softmax_is_the_cross_entropy_of_logits() -> None:
     assert np.any(softmax.losses.lm != plain.losses.lm)
 
 
+@pytest.mark.integration
 def test_cycle_consistency_is_the_squared_change_of_the_answer_over_the_last_cycle() -> None:
     weight = 0.5
     plain = first_step(configured(TRM))[2]

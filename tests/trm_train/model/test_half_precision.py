@@ -64,6 +64,7 @@ def test_the_halting_head(dtype: Any) -> None:
     assert max(error(half[name], wanted[name]) for name in wanted) < 0.01
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("dtype", HALVES)
 def test_the_shifts_of_the_window_mixer(dtype: Any) -> None:
     grid = (24, 24)

@@ -150,6 +150,7 @@ def test_leaves_of_a_trm_with_adam_atan2_keep_their_names() -> None:
     assert "level.block_0.token_mlp.gate_up.kernel" in weights
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("model", "optim"),
     [(MODEL, AdamWConfig(**OPTIM)), (SMALL_TRM, OptimConfig(**OPTIM))],

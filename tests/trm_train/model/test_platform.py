@@ -25,6 +25,7 @@ from trm_train.model.networks import make_network
 OTHERS = ("tpu", "cuda")
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("mixer", ["mlp_t", "attention"])
 @pytest.mark.parametrize("name", OTHERS)
 def test_a_step_gives_the_same_in_every_form(name: str, mixer: str, monkeypatch: pytest.MonkeyPatch) -> None:

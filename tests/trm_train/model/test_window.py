@@ -72,6 +72,7 @@ def window(
     )
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("rope", [True, False])
 @pytest.mark.parametrize(
     ("grid", "distance", "puzzle_positions"),
@@ -113,6 +114,7 @@ def test_a_cell_hears_of_near_cells_and_puzzle_positions_only() -> None:
     assert heard.tolist() == [True, True, *cells.reshape(-1).tolist()]
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
 def test_the_dtype_is_that_of_the_input(dtype: str) -> None:
     attention = window((3, 4), 1)

@@ -33,6 +33,7 @@ def folder_of(layout: Layout, finished: TrainResult):
     return layout.runs.within(finished.folder.path.removeprefix("runs/"))
 
 
+@pytest.mark.integration
 def test_a_checkpoint_that_was_half_copied_is_not_taken_for_one(
     layout: Layout, finished: TrainResult
 ) -> None:
@@ -47,6 +48,7 @@ def test_a_checkpoint_that_was_half_copied_is_not_taken_for_one(
     assert saved_steps(folder)[-1] == 12
 
 
+@pytest.mark.integration
 def test_a_run_that_was_half_forgotten_starts_anew(layout: Layout, finished: TrainResult) -> None:
     folder = folder_of(layout, finished)
     folder.write(FORGETTING, b"")
