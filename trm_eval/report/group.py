@@ -152,7 +152,6 @@ class Group:
         missing: Names of untested experiments, with what is lacking if they have a run.
         curves: Validations of each run: steps and exact accuracies.
         against_baseline: Every other run compared with the baseline of the same seed.
-        ends: The smallest compared with the largest value, for one seed; None if they cannot be compared.
         trend: Curve over the varied quantity; None if it is not a number.
         depths: Results of each test after 1, 2, ... supervision steps, by run: rows of `DEPTH_SQL`.
         claims: Claims of its guide.
@@ -168,7 +167,6 @@ class Group:
     missing: list[str]
     curves: dict[str, tuple[list[int], list[float]]]
     against_baseline: list[Comparison]
-    ends: Comparison | None
     trend: Trend | None = None
     depths: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
     claims: tuple[Claim, ...] = ()

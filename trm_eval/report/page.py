@@ -27,7 +27,7 @@ from trm_eval.report.study import CURVES_SQL, DEPTH_SQL, FLIPS_SQL, MEMBERS_SQL,
 from trm_eval.report.verdict import (
     accuracy_of,
     best_of,
-    ends_over_seeds,
+    ends_of,
     in_order,
     judge,
     outcome_of,
@@ -162,9 +162,7 @@ def _overview(groups: Sequence[Group]) -> Table:
     data: list[dict[str, Any]] = []
     for group in groups:
         best = best_of(group)
-        ends = "" if group.ends is None else f"{_points(group.ends)}, {_apart(group.ends)}"
-        if (found := ends_over_seeds(group)) is not None:
-            ends = found[2]
+        ends = "" if (found := ends_of(group)) is None else found[2]
         outcome = outcome_of(judge(group))
         rows.append(
             [
@@ -322,16 +320,10 @@ def findings(group: Group) -> list[str]:
     lines = [f"best is {_best(best)}." if len(best) == 1 < len(order) else f"{_best(best)}."]
     if not comparable:
         lines = [f"{DIFFERENT_TESTS}: no best and no order are named."]
-    if (found := ends_over_seeds(group)) is not None:
+    if (found := ends_of(group)) is not None:
         first, last, said = found
         lines.append(
             f"{_name_of(first)}: {accuracy_of(first)}; {_name_of(last)}: {accuracy_of(last)}; {said}."
-        )
-    elif group.ends is not None:
-        a, b = group.ends.a, group.ends.b
-        lines.append(
-            f"{_name(a)}: {_percent(a)}; {_name(b)}: {_percent(b)}; {_points(group.ends)}; the ends are "
-            f"{_apart(group.ends)}."
         )
     if comparable and len(order) > 2 and len(best) < len(order):
         lines.append(f"in order of accuracy: {', '.join(map(_name_of, order))}.")
@@ -377,18 +369,7 @@ def _name(member: Member) -> str:
     return f"{member.varies or member.experiment}{seed}"
 
 
-def _percent(member: Member) -> str:
-    low, high = 100 * member.exact_low, 100 * member.exact_high
-    return f"{100 * member.exact_accuracy:.1f}% ({low:.1f} to {high:.1f})"
-
-
 def _points(compared: Comparison) -> str:
     low, high = compared.paired.interval
     said = f"p {compared.p_value:.2g}" if compared.p_value >= 1e-4 else "p < 0.0001"
     return f"{100 * compared.paired.difference:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f}, {said})"
-
-
-def _apart(compared: Comparison) -> str:
-    a, b = compared.a, compared.b
-    apart = a.exact_high < b.exact_low or b.exact_high < a.exact_low
-    return "further apart than their 95% intervals" if apart else "not further apart than their 95% intervals"

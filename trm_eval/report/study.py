@@ -143,12 +143,10 @@ def _group(
         if member.run not in own and member.seed in baselines
     ]
     one_curve = quantity is not None and len({member.series for member in found}) == 1
-    ends = _ends(found) if one_curve else None
     guides = dict.fromkeys(item.guide for item in items if item.guide is not None)
     claims = tuple(claim for each in guides for claim in each.claims)
-    shown = against + ([ends] if ends else [])
-    paired = _pair(layout, shown + _claimed(claims, found), problems) if compare else {}
-    compared = _compare(shown, paired)
+    pairs = [*against, *(_ends(found) if one_curve else []), *_claimed(claims, found)]
+    paired = _pair(layout, pairs, problems) if compare else {}
     return Group(
         name=name,
         guide=guide,
@@ -157,8 +155,7 @@ def _group(
         members=found,
         missing=[item.name for item in items if item.name not in members],
         curves={member.run: curves[member.run] for member in found if member.run in curves},
-        against_baseline=[compared[key] for key in map(_key, against) if key in compared],
-        ends=None if ends is None else compared.get(_key(ends)),
+        against_baseline=_compare(against, paired),
         trend=_trend(found) if one_curve else None,
         depths={member.run: depths[member.run] for member in found if member.run in depths},
         claims=claims,
@@ -189,15 +186,14 @@ def _trend(members: Sequence[Member]) -> Trend:
     return trend_of([m.value or 0.0 for m in runs.values()], [m.exact_accuracy for m in runs.values()])
 
 
-def _ends(members: Sequence[Member]) -> tuple[Member, Member] | None:
-    """Return the runs with the smallest and the largest value, for the first seed that both have."""
+def _ends(members: Sequence[Member]) -> list[tuple[Member, Member]]:
+    """Return the runs with the smallest and the largest value, for each seed that both have."""
     values = [member.value for member in members if member.value is not None]
     if not values or min(values) == max(values):
-        return None
+        return []
     first = {member.seed: member for member in members if member.value == min(values)}
     last = {member.seed: member for member in members if member.value == max(values)}
-    seed = min(set(first) & set(last), default=None)
-    return None if seed is None else (first[seed], last[seed])
+    return [(first[seed], last[seed]) for seed in sorted(first.keys() & last.keys())]
 
 
 def _key(pair: tuple[Member, Member]) -> tuple[str, str]:
@@ -256,16 +252,13 @@ def _pair(
 
 def _compare(
     pairs: Sequence[tuple[Member, Member]], paired: dict[tuple[str, str], Paired]
-) -> dict[tuple[str, str], Comparison]:
-    """Return the comparisons of a report, with p-values corrected for the number of comparisons."""
-    unique = {frozenset(_key(pair)): pair for pair in pairs[::-1] if _key(pair) in paired}
-    p_values = holm([paired[_key(pair)].p_value for pair in unique.values()])
-    corrected = dict(zip(unique, p_values, strict=True))
-    return {
-        _key(pair): Comparison(*pair, paired[_key(pair)], corrected[frozenset(_key(pair))])
-        for pair in pairs
-        if _key(pair) in paired
-    }
+) -> list[Comparison]:
+    """Return the comparisons of pairs, with p-values corrected for the number of different ones."""
+    keys = list(dict.fromkeys(_key(pair) for pair in pairs if _key(pair) in paired))
+    corrected = dict(zip(keys, holm([paired[key].p_value for key in keys]), strict=True))
+    return [
+        Comparison(*pair, paired[_key(pair)], corrected[_key(pair)]) for pair in pairs if _key(pair) in paired
+    ]
 
 
 def rows_of(
@@ -381,7 +374,6 @@ def gather_runs(layout: Layout, runs: Sequence[str]) -> tuple[list[Group], list[
         missing=[f"{run} (no test of all rows: trm-eval run {run})" for run in missing],
         curves=curves_of(layout, sorted(tested), problems),
         against_baseline=[],
-        ends=None,
         depths={member.run: depths[member.run] for member in members if member.run in depths},
     )
     return [group], problems

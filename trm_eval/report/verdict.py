@@ -120,13 +120,13 @@ def accuracy_of(members: Sequence[Member]) -> str:
     return f"{exact:.1f}% ({low:.1f} to {high:.1f}{'' if len(members) == 1 else f' over {over}'})"
 
 
-def ends_over_seeds(group: Group) -> tuple[list[Member], list[Member], str] | None:
-    """Return the runs of the smallest and largest value, and their difference over seeds; None if either has one."""
+def ends_of(group: Group) -> tuple[list[Member], list[Member], str] | None:
+    """Return the runs of the smallest and largest value, and their difference; None unless one thing varies."""
     known = {name: members for name, members in _by_experiment(group).items() if members[0].value is not None}
     if len(known) < 2 or len(group.series) > 1:
         return None
     first, last = (find(known.values(), key=lambda members: members[0].value or 0.0) for find in (min, max))
-    if min(len(first), len(last)) == 1 or first[0].value == last[0].value:
+    if first[0].value == last[0].value:
         return None
     return first, last, str(_difference(first, last, group))
 

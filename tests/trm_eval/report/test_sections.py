@@ -42,7 +42,7 @@ def group(evaluated: Evaluated) -> Group:
         "tiny", None, "", None, evaluated.record.run, 0, row["evaluation"], row["split_digest"], row["count"],
         row["exact_count"], 0.0, 0.0, 0.3, 0.4, 0.5, None, None, row["supervision_steps"], row["step"], None, 1.0,
     )  # fmt: skip
-    return Group("tiny", GUIDE, "", False, [member], [], {}, [], None)
+    return Group("tiny", GUIDE, "", False, [member], [], {}, [])
 
 
 def as_asked(layout: Layout, picture: Picture) -> None:

@@ -36,7 +36,7 @@ from trm_eval.report.figures import accuracy_figure
 from trm_eval.report.group import Group, Member
 from trm_eval.report.page import findings, study_page
 from trm_eval.report.study import gather, gather_runs, runs_named
-from trm_eval.report.verdict import ends_over_seeds
+from trm_eval.report.verdict import ends_of
 from trm_eval.statistics import Paired, wilson
 from trm_eval.tables.query import query_results
 from trm_train.config.run import RunConfig
@@ -154,12 +154,11 @@ def test_every_number_is_that_of_the_tables(layout: Layout, groups: list[Group])
     assert [member.run for member in named.members] == [measured.members[1].run]
     assert set(measured.curves) == {member.run for member in measured.members}
     assert all(steps == [6, 12] for steps, _ in measured.curves.values())
-    assert measured.ends is not None
     a, b = (
         trm_eval.read_predictions(member.run, layout).collect().sort("row")["exact"]
         for member in measured.members
     )
-    paired = measured.ends.paired
+    paired = measured.paired[measured.members[0].run, measured.members[1].run]
     assert (paired.count, paired.only_a, paired.only_b) == (12, (a & ~b).sum(), (b & ~a).sum())
     assert len(findings(measured)) >= 2
     for member in measured.members:
@@ -174,7 +173,7 @@ def test_a_run_that_solves_nothing_is_named(layout: Layout) -> None:
     failed = dataclasses.replace(
         a_member("failed", 16.0, 0), exact_count=0, exact_accuracy=0.0, halted_share=0.0
     )
-    group = Group("g", GUIDE, "", False, [failed, a_member("other", 24.0, 0)], [], {}, [], None)
+    group = Group("g", GUIDE, "", False, [failed, a_member("other", 24.0, 0)], [], {}, [])
     assert any("D 16 solves no puzzle of the test: training failed" in line for line in findings(group))
     page = study_page([group], SETTING, "x", "y")
     (table,) = (block for block in page.blocks if isinstance(block, Table) and block.file == "g.csv")
@@ -368,7 +367,9 @@ def test_what_is_missing_is_said_and_compared_with_nothing(
     (part,) = damaged.results.names(f"predictions/*/run={wide.run}/{wide.evaluation}*")
     damaged.results.delete(part)
     (group,), problems = gather(damaged, select_experiments(["measured"], SETTING), SETTING)
-    assert group.ends is None
+    ends = ends_of(group)
+    assert ends is not None
+    assert "predictions are missing" in ends[2]
     assert len(problems) == 1
     command = ["report", "measured", "--scale", "tiny", "--root", damaged.place, "--out", str(tmp_path / "r")]
     for options, code in (([], 1), (["--skip-damaged"], 0)):
@@ -443,16 +444,19 @@ def test_seeds_are_compared_with_their_like(monkeypatch: pytest.MonkeyPatch, lay
     assert pairs == [
         (f"baseline-s{seed}", f"{name}-s{seed}") for name in ("middle", "large") for seed in (0, 1)
     ]
-    assert len(asked[0]) == 4
-    assert group.ends is not None
-    assert (group.ends.a.run, group.ends.b.run) == ("baseline-s0", "large-s0")
+    assert len(asked[0]) == 4, "the ends are a comparison with the baseline"
+    ends = ends_of(group)
+    assert ends is not None
+    assert [[member.run for member in of] for of in ends[:2]] == [
+        [f"{name}-s{seed}" for seed in (0, 1)] for name in ("baseline", "large")
+    ]
     raw = Paired(100, 3, 9).p_value
     assert {compared.p_value for compared in group.against_baseline} == {min(4 * raw, 1.0)}
     lines = findings(group)
     assert len(lines) == len(set(lines))
     only = study._group(layout, "g", items[:1], {"small": members["small"]}, {}, {}, [])
     assert only is not None
-    assert (only.ends, only.against_baseline) == (None, [])
+    assert (ends_of(only), only.against_baseline) == (None, [])
 
 
 def test_two_varied_quantities_are_curves_without_a_common_fit(layout: Layout) -> None:
@@ -466,7 +470,7 @@ def test_two_varied_quantities_are_curves_without_a_common_fit(layout: Layout) -
     group = study._group(layout, "s", items, members, {}, {}, [])
     assert group is not None
     assert list(group.series) == ["10 each", "9 each"]  # in the order of the experiments
-    assert (group.trend, group.ends, ends_over_seeds(group)) == (None, None, None)
+    assert (group.trend, ends_of(group)) == (None, None)
     drawn = accuracy_figure(group).svg.decode()
     assert all(f">{series}<" in drawn for series in group.series)
     alone = dataclasses.replace(group, members=[m for m in group.members if m.series == "9 each"])
@@ -475,7 +479,7 @@ def test_two_varied_quantities_are_curves_without_a_common_fit(layout: Layout) -
 
 def test_labels_of_a_group_are_of_one_sort() -> None:
     short = [a_member("small", 16.0, 0), a_member("large", 32.0, 0)]
-    group = Group("g", GUIDE, "", False, short, [], {}, [], None)
+    group = Group("g", GUIDE, "", False, short, [], {}, [])
     assert group.labels() == {"small": "D 16", "large": "D 32"}
     long = dataclasses.replace(
         a_member("staged", 24.0, 0), varies="more than the forty characters beside a figure"

@@ -11,7 +11,7 @@ from trm_eval.report.group import Group, Member
 from trm_eval.report.page import findings
 from trm_eval.report.verdict import (
     accuracy_of,
-    ends_over_seeds,
+    ends_of,
     in_order,
     judge,
     outcome_of,
@@ -40,7 +40,7 @@ def a_group(claim: Claim, *members: Member, flips: tuple[int, int] | None = None
     if flips is not None:
         paired[members[0].run, members[1].run] = Paired(members[0].count, *flips)
     return Group(
-        "g", GUIDE, "", False, list(members), [], {}, [], None, claims=(claim,), paired=paired
+        "g", GUIDE, "", False, list(members), [], {}, [], claims=(claim,), paired=paired
     )  # fmt: skip
 
 
@@ -140,14 +140,14 @@ def test_experiments_of_several_seeds_stand_by_their_means() -> None:
     group = a_group(Better("b", "a"), *a, *b)
     assert [members[0].experiment for members in in_order(group)] == ["b", "a"]
     assert accuracy_of(b) == "70.0% (67.5 to 72.5 over 3 seeds)"
-    ends = ends_over_seeds(group)
+    ends = ends_of(group)
     assert ends is not None
     assert ends[2].startswith("+8.0 points (")
     assert ends[2].endswith("over 3 seeds)")
     lines = findings(group)
     assert lines[0] == "best is b: 70.0% (67.5 to 72.5 over 3 seeds)."
     assert lines[1].startswith("a: 62.0% (")
-    assert ends_over_seeds(a_group(Better("b", "a"), A, B)) is None
+    assert ends_of(a_group(Better("b", "a"), A, B)) is None
 
 
 def test_one_seed_of_each_says_that_no_interval_can_be_given() -> None:
