@@ -178,34 +178,11 @@ def model_card(
         step=step,
         license=license,
         tags=["tiny-recursive-model", "jax", *kinds],
-        index=_index(record, kinds, scored) if evals else None,
         results=[(row, wilson(row["exact_count"], row["count"])) for row in scored],
         datasets=datasets,
         weights=FILE,
         configuration=json.dumps(effective_identity(record.config), indent=1, sort_keys=True),
     )
-
-
-def _index(record: RunRecord, kinds: list[str], scored: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the results in the hub's format."""
-    task = kinds[0] if kinds else "puzzles"
-    results = [
-        {
-            "task": {"type": task, "name": task},
-            "dataset": {"type": row["dataset"], "name": row["dataset"], "split": row["split"]},
-            "metrics": [
-                {
-                    "type": name,
-                    "name": f"{name.replace('_', ' ')} ({row['weights']} weights, {row['how']})",
-                    "value": row[name],
-                }
-                for name in ("exact_accuracy", "cell_accuracy")
-                if row[name] is not None
-            ],
-        }
-        for row in scored
-    ]
-    return [{"name": record.run, "results": results}]
 
 
 def write_hub_results(folder: Path, evals: Sequence[Mapping[str, Any]]) -> None:

@@ -45,21 +45,6 @@ LIMIT ?"""
 
 
 @dataclass(frozen=True)
-class Predicted:
-    """A puzzle with its prediction, as text."""
-
-    row: int
-    split: str
-    rating: float | None
-    exact: bool | None
-    wrong_cells: int
-    halt_step: int | None
-    puzzle: str
-    prediction: str
-    solution: str
-
-
-@dataclass(frozen=True)
 class Answered:
     """A puzzle with its prediction, as drawings.
 
@@ -96,19 +81,11 @@ class Answered:
     solution: Drawing
     _draw: Callable[[NDArray[np.uint8]], Drawing]
 
-    def as_text(self) -> Predicted:
-        """Return the puzzle and its prediction as text."""
-        return Predicted(
-            row=self.row,
-            split=self.split,
-            rating=self.rating,
-            exact=self.exact,
-            wrong_cells=self.wrong_cells,
-            halt_step=self.halt_step,
-            puzzle=self.puzzle.text(),
-            prediction=self.prediction.text(),
-            solution=self.solution.text(),
-        )
+    def as_text(self) -> dict[str, Any]:
+        """Return the puzzle and its prediction as plain data, with the grids as text."""
+        facts = {name: getattr(self, name) for name in ("row", "split", *ANSWERED[1:-1])}
+        drawings = {name: getattr(self, name).text() for name in ("puzzle", "prediction", "solution")}
+        return facts | drawings
 
     def draw(self, tokens: NDArray[np.uint8], before: NDArray[np.uint8] | None = None) -> Drawing:
         """Draw another answer to this puzzle, with its answered and wrong cells, and those changed since `before`."""

@@ -115,10 +115,6 @@ def test_the_card_has_intervals_and_is_read_by_the_hubs_own_library(
     export_run(evaluated.layout, evaluated.folder, tmp_path / "licensed", license="apache-2.0")
     card = hub.ModelCard((tmp_path / "licensed" / CARD).read_text())
     assert (card.data.license, card.data.library_name) == ("apache-2.0", "trm-lab")
-    exact, cells = card.data.eval_results
-    share = evaluated.row["exact_count"] / 12
-    assert (exact.metric_type, exact.metric_value, exact.dataset_split) == ("exact_accuracy", share, "test")
-    assert cells.metric_type == "cell_accuracy"
     assert "sudoku" in card.data.tags
 
 

@@ -28,15 +28,15 @@ from trm_train.runs.record import list_runs
 def test_the_first_puzzles_as_they_are(evaluated: Evaluated) -> None:
     found = find_answered(evaluated.layout, evaluated.record.run, count=3)
     shown = [puzzle.as_text() for puzzle in found]
-    assert [(puzzle.split, puzzle.row) for puzzle in shown] == [("test", 0), ("test", 1), ("test", 2)]
+    assert [(puzzle["split"], puzzle["row"]) for puzzle in shown] == [("test", 0), ("test", 1), ("test", 2)]
     kind, spec = load_kind("sudoku"), evaluated.test.manifest.spec
     rows = evaluated.test.read(np.arange(3))
     query = "SELECT prediction, wrong_cells FROM predicted_puzzles ORDER BY row LIMIT 3"
     for i, (prediction, wrong) in enumerate(query_results(evaluated.layout, query).rows):
-        assert shown[i].puzzle == kind.draw(rows["inputs"][i].astype(np.uint8), spec).text()
-        assert shown[i].solution == kind.draw(rows["labels"][i].astype(np.uint8), spec).text()
-        assert shown[i].prediction == kind.draw(np.array(prediction, np.uint8), spec).text()
-        assert (shown[i].wrong_cells, shown[i].exact) == (wrong, wrong == 0)
+        assert shown[i]["puzzle"] == kind.draw(rows["inputs"][i].astype(np.uint8), spec).text()
+        assert shown[i]["solution"] == kind.draw(rows["labels"][i].astype(np.uint8), spec).text()
+        assert shown[i]["prediction"] == kind.draw(np.array(prediction, np.uint8), spec).text()
+        assert (shown[i]["wrong_cells"], shown[i]["exact"]) == (wrong, wrong == 0)
 
 
 @pytest.mark.integration
