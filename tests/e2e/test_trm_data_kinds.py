@@ -15,7 +15,6 @@ import pytest
 from tests.conftest import run_here
 from trm_data.catalog.schema import TABLES
 from trm_data.cli import main
-from trm_data.kernel import PACKAGE, kernel_digest
 
 TRM_DATA = Path(sys.executable).with_name("trm-data")
 HEARD = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
@@ -169,45 +168,6 @@ def test_an_interrupted_build_says_so(tmp_path: Path, kernels: str, after_s: flo
     assert process.returncode == 130, errors
     assert errors.count("interrupted") == 1
     assert "Traceback" not in errors
-
-
-def test_ctrl_c_while_the_server_of_the_workers_gets_ready_is_one_line(tmp_path: Path) -> None:
-    """A terminal sends the signal to the whole group, also to the server that is importing what it will fork.
-
-    It compiles, because the cached kernels are of a kind that numba does not know.
-    """
-    compiled = tmp_path / "kernels" / kernel_digest(PACKAGE)
-    (compiled / "sudoku_0").mkdir(parents=True)
-    (compiled / "sudoku_0" / "solve_kernels.none-1.nbi").touch()
-    process = subprocess.Popen(
-        [sys.executable, "-c", HEARD, *SLOW_BUILD, "--root", str(tmp_path)],
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "kernels")},
-        start_new_session=True,
-    )
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    ends = time.monotonic() + 600
-    try:
-        while not any("forkserver" in _command(child) for child in children.read_text().split()):
-            assert time.monotonic() < ends, "no server was started"
-            time.sleep(0.02)
-        time.sleep(0.5)
-        os.killpg(process.pid, signal.SIGINT)
-        _, errors = process.communicate(timeout=600)
-    finally:
-        process.kill()
-    assert process.returncode == 130
-    assert errors.splitlines() == [
-        "trm-data: interrupted; partial files do not count; the same command resumes"
-    ]
-
-
-def _command(process: str) -> str:
-    try:
-        return Path(f"/proc/{process}/cmdline").read_text()
-    except FileNotFoundError:
-        return ""
 
 
 def test_arc_from_the_package(tmp_path: Path) -> None:

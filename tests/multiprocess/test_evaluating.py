@@ -353,7 +353,6 @@ def test_a_killed_evaluation_leaves_no_stale_and_no_double_row(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--checkpoint", "watch"], "--checkpoint watch: follows a run in one process; name a step"),
         (["--adapt", "1"], "--adapt: learns in one process; leave out --coordinator"),
         (["--join-s", "0"], "--join-s 0: expected more than 0 seconds"),
         (["--num-processes", "0"], "--num-processes 0: expected at least 1"),

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
@@ -57,7 +56,7 @@ class Run:
       trm-eval run trm_arc1 --dataset my-tasks --adapt 10
       trm-eval run quickstart --traces 10 --latents
       trm-eval run 'exp01*' --scale tiny --checkpoint all --split validation
-      trm-eval run quickstart --checkpoint watch --limit 1000 --subset-seed 0
+      trm-eval run quickstart --limit 1000 --subset-seed 0
       trm-eval run quickstart --coordinator 10.0.0.1:8476 --num-processes 2 --process-id 0
     """
 
@@ -66,7 +65,7 @@ class Run:
     scale: ScaleOption = None
     data: DataOption = None
     checkpoint: str = "last"
-    """A step, last, all, best (highest exact accuracy on the validation split), or watch: every one as it is saved."""
+    """A step, last, all, or best (highest exact accuracy on the validation split)."""
     dataset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
     """Another dataset of the same encoding, or one dataset of a mixture (default: all datasets of the run)."""
     split: Annotated[
@@ -152,7 +151,7 @@ class Run:
         from trm_eval.evaluation.flow import assist, evaluate_run
 
         alone = self.dataset is not None or len(_datasets_of(found[0])) == 1
-        one = len(found) == 1 and alone and self.checkpoint not in ("all", "watch")
+        one = len(found) == 1 and alone and self.checkpoint != "all"
         results: list[EvalResult] = []
         skipped: list[LabError] = []
         code = Exit.DONE
@@ -183,16 +182,12 @@ class Run:
 
     def _one_process(self) -> str | None:
         """Return why the request supports only one process, or None if it supports several."""
-        hint = (
-            "leave out --coordinator, --num-processes and --process-id (or their variables), or --distributed"
+        if self.adapt is None and self.adapt_steps is None and not self.adapt_weights:
+            return None
+        return (
+            "--adapt: learns in one process; leave out --coordinator, --num-processes and --process-id (or their "
+            "variables), or --distributed"
         )
-        if self.checkpoint == "watch":
-            return (
-                f"--checkpoint watch: follows a run in one process; name a step, last, best or all, or {hint}"
-            )
-        if self.adapt is not None or self.adapt_steps is not None or self.adapt_weights:
-            return f"--adapt: learns in one process; {hint}"
-        return None
 
     def _wanted(self, runs: list[Folder], hosts: Hosts) -> Iterator[tuple[Folder, str, str | None]]:
         """Yield every run, checkpoint and dataset to evaluate."""
@@ -202,15 +197,8 @@ class Run:
 
     def _checkpoints(self, runs: list[Folder], hosts: Hosts) -> Iterator[tuple[Folder, str]]:
         """Yield every run and checkpoint to evaluate."""
-        from trm_eval.evaluation.prepare import checkpoints_of, watch_checkpoints
+        from trm_eval.evaluation.prepare import checkpoints_of
 
-        if self.checkpoint == "watch":
-            if len(runs) > 1:
-                raise EvalError(f"--checkpoint watch: follows one run, not {len(runs)}")
-            said = partial(_say_end, runs[0].name, quiet=self.json)
-            for step in watch_checkpoints(runs[0], said):
-                yield runs[0], str(step)
-            return
         hosts.prove_equal("runs to evaluate", {"runs": [run.name for run in runs]})
         # A run may save further checkpoints meanwhile, so all processes use the list of process 0.
         found = json.dumps(
@@ -298,12 +286,6 @@ def _say(layout: Layout, result: EvalResult, request: EvalRequest, steps: list[i
     elif request.sampling is not None:
         print_samples(result)
     return code
-
-
-def _say_end(run: str, condition: str, *, quiet: bool) -> None:
-    """Print why a run is no longer watched."""
-    if not quiet:
-        print(f"{run}: {condition}; all its checkpoints are evaluated")
 
 
 def _numbers(option: str, text: str | None) -> list[int]:

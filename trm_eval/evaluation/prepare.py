@@ -1,13 +1,10 @@
-"""Preparation of an evaluation: checkpoint (by name, or each one as training saves it), split, weights, program."""
+"""Preparation of an evaluation: checkpoint, split, weights, program."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
-import time
-from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -33,10 +30,12 @@ from trm_train.checkpoint.manager import fingerprints, weights_steps
 from trm_train.hosts import Hosts
 from trm_train.metrics import read_metrics, totals
 from trm_train.runs.record import RunRecord, input_spec, read_record
-from trm_train.runs.status import Condition, condition, read_status, written_steps
+from trm_train.runs.status import written_steps
 from trm_train.state import Weights
 from trm_train.step.compile import use_compilation_cache
 from trm_train.training.prepare import code_digest, leaves, library_versions
+
+LOG = logging.getLogger(__name__)
 
 
 def checkpoints_of(run: Folder, checkpoint: str) -> list[str]:
@@ -62,7 +61,7 @@ def choose_step(run: Folder, checkpoint: str) -> int:
         return max(scored)[1]
     if not checkpoint.isdecimal() or int(checkpoint) not in steps:
         raise EvalError(
-            f"--checkpoint {checkpoint}: {run.name} has {', '.join(map(str, steps))}; or 'last', 'best', 'all', 'watch'"
+            f"--checkpoint {checkpoint}: {run.name} has {', '.join(map(str, steps))}; or 'last', 'best', 'all'"
         )
     return int(checkpoint)
 
@@ -74,42 +73,6 @@ def _steps_of(run: Folder) -> list[int]:
             f"{run.name}: has no checkpoint yet (--execution.checkpoint-every N sets their interval)"
         )
     return steps
-
-
-POLL_S = 5.0
-"""Time between two looks."""
-
-
-def watch_checkpoints(
-    run: Folder, on_end: Callable[[Condition], None], *, pause: Callable[[float], None] = time.sleep
-) -> Iterator[int]:
-    """Yield the step of every checkpoint once, existing ones first.
-
-    Ends when all checkpoints were yielded and the run no longer trains: done, stopped, failed, or without a heartbeat
-    for five minutes.
-
-    Args:
-        run: The run's folder.
-        on_end: Called at the end with the condition of the run.
-        pause: Waits a number of seconds.
-    """
-    given: set[int] = set()
-    while True:
-        now = condition(read_status(run), read_record(run).total_steps, datetime.now(UTC))
-        new = [step for step in weights_steps(run) if step not in given]  # after `now`: none is missed
-        for step in new:
-            given.add(step)
-            if step in weights_steps(run):  # training may have pruned it meanwhile
-                yield step
-        if new:
-            continue
-        if now not in ("running", "new"):
-            on_end(now)
-            return
-        pause(POLL_S)
-
-
-LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
