@@ -118,14 +118,12 @@ def test_other_ways_to_answer_are_in_the_datasets_own_tokens(
         np.testing.assert_array_equal(found, by_hand(mixed, "mazes"))
 
 
-@pytest.mark.integration
 def test_adapting_learns_from_the_datasets_own_rows(mixed: SimpleNamespace) -> None:
     asked = EvalRequest(dataset="mazes", adaptation=Adaptation(steps=2, weights=True))
     row = evaluate_run(mixed.layout, mixed.folder, asked).row
     assert (row["adapt_steps"], row["count"]) == (2, 4)
 
 
-@pytest.mark.integration
 def test_the_solver_and_predict_answer_like_the_test(mixed: SimpleNamespace) -> None:
     expected = by_hand(mixed, "mazes")
     solver = trm_eval.load(mixed.run, mixed.layout, dataset="mazes")

@@ -58,6 +58,7 @@ def test_the_protocol_of_an_evaluation_of_the_first_format_is_unknown_and_as_pub
     assert set(rows) == {(None, None, None, "fixed", True)}
 
 
+@pytest.mark.integration
 def test_another_precision_is_another_evaluation_and_the_runs_own_is_not(
     evaluated: Evaluated, layout: Layout
 ) -> None:

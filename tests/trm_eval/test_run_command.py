@@ -170,6 +170,7 @@ def test_what_was_evaluated_is_said_where_other_results_are_damaged(layout: Layo
     assert f"written, but the tables cannot be read: {victim}: its bytes are not those" in done.stderr
 
 
+@pytest.mark.integration
 def test_another_dataset_of_the_same_encoding(layout: Layout, request_small: Any) -> None:
     """The result names the dataset, and differs from the test on the run's own dataset."""
     build_dataset(request_small(seed=4, name="other"), layout, shard_examples=200)

@@ -64,6 +64,7 @@ def test_other_rows_under_the_name_of_the_dataset(
         find_answered(layout, evaluated.record.run, count=1, which="any")
 
 
+@pytest.mark.integration
 def test_one_row_of_one_evaluation(evaluated: Evaluated, tmp_path: Path) -> None:
     layout, run, evaluation = evaluated.layout, evaluated.record.run, evaluated.row["evaluation"]
     shown = find_answered(layout, run, count=2, evaluation=evaluation[:6], index=4)

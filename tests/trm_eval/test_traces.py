@@ -31,6 +31,7 @@ def traced(layout: Layout, rows: int, *, latents: bool = False, limit: int = 0) 
     return trm_eval.read_traces("tiny", layout).collect()
 
 
+@pytest.mark.integration
 def test_the_last_cycle_of_every_step_is_what_the_evaluation_says(
     layout: Layout, evaluated: Evaluated
 ) -> None:
@@ -65,6 +66,7 @@ def test_the_last_cycle_of_every_step_is_what_the_evaluation_says(
     assert len(summed) == steps
 
 
+@pytest.mark.integration
 def test_latent_states_come_with_their_names_and_shape(layout: Layout, evaluated: Evaluated) -> None:
     config, spec = evaluated.record.config, evaluated.record.input_spec
     found = traced(layout, 2, latents=True, limit=3)

@@ -429,6 +429,7 @@ def test_a_writer_that_dies_leaves_no_stale_and_no_double_row(
     assert not {name for name in files if f"/{evaluation}-" in name} & set(files_of(layout))
 
 
+@pytest.mark.integration
 def test_damaged_and_missing_votes_are_named(voted: Voted, tmp_path: Path) -> None:
     layout = copy_of(voted, tmp_path)
     name = files_of(layout)[0]

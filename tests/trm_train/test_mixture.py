@@ -101,7 +101,6 @@ def test_the_frame_of_a_run_has_total_rows_and_rows_by_dataset_on_request(traine
     ]
 
 
-@pytest.mark.integration
 def test_resuming_gives_the_same_bits_and_metrics(
     trained: TrainResult, tmp_path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -133,7 +132,6 @@ def test_resuming_gives_the_same_bits_and_metrics(
     assert without_clock(again) == without_clock(trained)
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("execution", [{"steps_per_dispatch": 3}, {"micro_batches": 2}])
 def test_how_it_is_carried_out_changes_no_count(
     layout: Layout, trained: TrainResult, tmp_path, execution: dict
@@ -147,7 +145,6 @@ def test_how_it_is_carried_out_changes_no_count(
     )
 
 
-@pytest.mark.integration
 def test_the_task_of_an_example_stays_with_it_in_the_carry(layout: Layout) -> None:
     definition, state = init_state(MIXED, SPEC, 8)
     step = jax.jit(make_train_step(MIXED, SPEC, definition))
@@ -181,7 +178,6 @@ def test_padding_adds_nothing_to_loss_and_counts() -> None:
     assert detail.losses.labelled.tolist() == [25, 25]
 
 
-@pytest.mark.integration
 def test_one_dataset_has_no_tasks_and_no_mixture_in_its_record(layout: Layout) -> None:
     config = changed(data=DataConfig(dataset="small", global_batch_size=8))
     config = dataclasses.replace(config, total_steps=3)
@@ -194,7 +190,6 @@ def test_one_dataset_has_no_tasks_and_no_mixture_in_its_record(layout: Layout) -
     assert read_metrics(result.folder)["dataset"].null_count == 4  # three steps and a validation
 
 
-@pytest.mark.integration
 def test_a_dataset_built_differently_refuses_to_go_on(tmp_path) -> None:
     layout = resolve_root(tmp_path)
     build_both(layout)
@@ -249,7 +244,6 @@ def test_from_python_a_mixture_is_an_option_of_the_part_data() -> None:
     assert config.data.global_batch_size == base.data.global_batch_size
 
 
-@pytest.mark.integration
 def test_shares_of_the_slots(tmp_path) -> None:
     layout = resolve_root(tmp_path)
     build_dataset(small_request(), layout)

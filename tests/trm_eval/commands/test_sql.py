@@ -108,6 +108,7 @@ def test_the_ending_of_a_file_says_what_it_holds(evaluated: Evaluated, tmp_path:
         assert (refused.returncode, words in refused.stderr) == (2, True), refused.stderr
 
 
+@pytest.mark.integration
 def test_parquet_keeps_types_and_comes_through_a_pipe(evaluated: Evaluated) -> None:
     code = "from trm_eval.cli import main; main()"
     command = [

@@ -131,6 +131,7 @@ def test_puzzles_are_drawn_and_one_is_answered_step_by_step(evaluated: Evaluated
     assert last.sum() == rows[0][0]  # the recomputed answer is the tested one
 
 
+@pytest.mark.integration
 def test_what_cannot_be_drawn_is_said(evaluated: Evaluated, group: Group, tmp_path: Path) -> None:
     home = resolve_root(tmp_path / "home")
     copy_root(evaluated.layout, home, "results")
@@ -171,6 +172,7 @@ def test_what_differs_between_runs_is_only_that(evaluated: Evaluated, group: Gro
     assert table.data == [{"run": one.run, "a.c": 2}, {"run": "other", "a.c": 3}]
 
 
+@pytest.mark.integration
 def test_runs_that_tie_are_said_to(evaluated: Evaluated, group: Group) -> None:
     (member,) = group.members
     both = dataclasses.replace(

@@ -233,6 +233,7 @@ def _is_whole(page: str) -> None:
     assert "width &lt;D&gt;" in page
 
 
+@pytest.mark.integration
 def test_one_markdown_file_has_the_rest_beside_it(
     layout: Layout, groups: list[Group], tmp_path: Path
 ) -> None:
@@ -340,6 +341,7 @@ def test_a_report_without_png_names_none(
     assert f"--out {tmp_path}/mini.md --no-png` from" in text
 
 
+@pytest.mark.integration
 def test_a_report_of_results_that_came_home_without_their_runs(layout: Layout, tmp_path: Path) -> None:
     home = resolve_root(tmp_path / "home")
     copy_root(layout, home, "results")
@@ -489,6 +491,7 @@ def test_labels_of_a_group_are_of_one_sort() -> None:
     assert set(mixed.names().values()) == {"small", "large", "staged"}
 
 
+@pytest.mark.integration
 def test_a_run_is_reported_by_its_name_its_experiment_and_a_glob(
     evaluated: Evaluated, tmp_path: Path
 ) -> None:

@@ -74,6 +74,7 @@ def test_another_process_opens_it_without_our_packages(written: Path) -> None:
     assert done.stdout == "(12,) ({'storage_version': 'v1.0.0+'},) False\n"
 
 
+@pytest.mark.integration
 def test_a_file_that_is_there_stays_without_force(evaluated: Evaluated, tmp_path: Path) -> None:
     path = tmp_path / "mine.duckdb"
     path.write_text("mine")

@@ -392,6 +392,7 @@ def test_a_sweep_beyond_the_steps_of_training_changes_no_pair_and_no_dataset(
     assert both["supervision_steps"].to_list() == [3]
 
 
+@pytest.mark.integration
 def test_rows_without_labels_are_in_no_share(layout: Layout, wrote: dict[str, Wrote], tmp_path: Path) -> None:
     copy = resolve_root(shutil.copytree(layout.place, tmp_path / "root", symlinks=True))
     digest = open_dataset("small", copy, "test").split_digest

@@ -67,6 +67,7 @@ def test_a_split_that_is_too_large_is_named(evaluated: Evaluated, monkeypatch: p
     assert "small (test): 0.0 GB of tokens, of at most 0: not in puzzle_tokens" in found.problems[0]
 
 
+@pytest.mark.integration
 def test_an_exported_file_has_the_cells(copied: Layout, tmp_path: Path) -> None:
     import duckdb
 

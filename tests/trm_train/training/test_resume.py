@@ -58,6 +58,7 @@ def test_a_run_that_was_half_forgotten_starts_anew(layout: Layout, finished: Tra
     assert folder.read(FORGETTING) is None
 
 
+@pytest.mark.integration
 def test_a_finished_run_whose_last_word_was_lost_says_it_again(layout: Layout, finished: TrainResult) -> None:
     folder = folder_of(layout, finished)
     status = json.loads(folder.read(STATUS_FILE) or b"")
@@ -71,6 +72,7 @@ def test_a_finished_run_whose_last_word_was_lost_says_it_again(layout: Layout, f
     assert folder.names("logs/*") == logs
 
 
+@pytest.mark.integration
 def test_an_error_of_any_kind_is_left_in_the_status(
     layout: Layout, finished: TrainResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,6 +92,7 @@ def test_an_error_of_any_kind_is_left_in_the_status(
     assert (found.state, found.reason) == ("failed", "out of memory, say")
 
 
+@pytest.mark.integration
 def test_a_resume_with_another_number_of_threads_is_noted(
     layout: Layout, finished: TrainResult, monkeypatch: pytest.MonkeyPatch
 ) -> None:

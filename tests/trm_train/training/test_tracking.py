@@ -41,6 +41,7 @@ def test_a_run_that_begins_anew_has_another(evaluated: Evaluated, folder: Folder
     assert tracking_id(folder, "run") != first
 
 
+@pytest.mark.integration
 def test_wandb_goes_on_under_the_id(evaluated: Evaluated, folder: Folder) -> None:
     ids = []
     for step in (1, 2):
