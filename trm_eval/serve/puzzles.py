@@ -11,7 +11,6 @@ import numpy as np
 import streamlit as st
 from numpy.typing import NDArray
 
-from trm_data.show.picture import svg_animation
 from trm_data.storage.root import Layout
 from trm_eval.report.ask import Asked, ask
 from trm_eval.report.canvas import COLOURS, draw_svg
@@ -33,8 +32,6 @@ from trm_eval.serve.parts import (
 from trm_eval.show import Answered, answered_row
 
 COLUMNS = ("row", "exact", "wrong_cells", "rating", "halt_step", "clues", "path_length")
-FRAMES = 24
-"""Maximum number of frames of an animation, apart from the last answer."""
 OUTCOMES = {"all": "true", "solved": "exact", "failed": "NOT exact"}
 """SQL condition of each outcome of a puzzle."""
 PAGE_ROWS = 200
@@ -309,13 +306,3 @@ def _walk(puzzle: Answered, moments: list[Moment]) -> None:
         show_drawing(says if puzzle.exact is not None else "answer", puzzle.draw(at.answer))
     with course:
         show_figure("Cycle by cycle", draw_course(moments, at))
-    with st.expander("Watch it"):
-        last = [moment for moment in moments if moment.cycle == cycles]
-        frames = last[:: -(-len(last) // FRAMES)]
-        frames += [last[-1]] * (frames[-1] is not last[-1])
-        befores = [None, *(moment.answer for moment in frames[:-1])]
-        titled = [
-            (f"answer, step {moment.step}", puzzle.draw(moment.answer, before))
-            for moment, before in zip(frames, befores, strict=True)
-        ]
-        st.image(svg_animation([("given", puzzle.puzzle), *titled]), width="content")

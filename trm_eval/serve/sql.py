@@ -13,7 +13,6 @@ from trm_eval.errors import EvalError
 from trm_eval.serve.parts import layout, plain
 from trm_eval.tables.named import load_query, named_queries
 from trm_eval.tables.query import query_results
-from trm_eval.tables.views import list_views
 
 MOST_ROWS = 10_000
 """Maximum number of result rows that a page shows."""
@@ -60,14 +59,7 @@ def show() -> None:
         st.session_state["asked"] = query
     if asked := st.session_state.get("asked"):
         _answer(asked)
-    with st.expander("Tables and their columns"):
-        st.dataframe([{"table": view.name, "what it says": view.says} for view in _views()], hide_index=True)
-        name = st.selectbox("Columns of", [view.name for view in _views()])
-        view = next(view for view in _views() if view.name == name)
-        st.dataframe(
-            [{"column": c.name, "type": c.type, "what it says": c.comment} for c in view.columns],
-            hide_index=True,
-        )
+    st.caption("`trm-eval tables` lists the tables and their columns.")
 
 
 def _take() -> None:
@@ -75,11 +67,6 @@ def _take() -> None:
     if name != OWN:
         st.session_state["query"] = load_query(name)
         st.session_state["asked"] = st.session_state["query"]
-
-
-@st.cache_resource(show_spinner=False)
-def _views():
-    return list(list_views().values())
 
 
 def _answer(sql: str) -> None:

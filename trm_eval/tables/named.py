@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from importlib.resources import files
 
 from trm_data.errors import QueryError, no_such
@@ -23,29 +22,15 @@ def named_queries() -> dict[str, str]:
     return dict(sorted(found.items()))
 
 
-STUDY = {"study", "compared_runs", "pareto"}
-ABOUT_STUDY = (
-    "tests of all rows, with averaged weights, of experiments, own studies (--experiments FILE) and sweeps. trm-train "
-    "batch trains and tests them; with --sweep OPTION=VALUE,... it takes runs with other options, also finished ones."
-)
-ABOUT = {
-    "runs": "runs. trm-train run EXPERIMENT adds one.",
-    "train_metrics": "runs. trm-train run EXPERIMENT adds one.",
-    "time_to": "runs with validations. trm-train run EXPERIMENT adds one.",
-    "splits": "datasets. trm-data build adds one.",
-}
-"""Runs that queries of a table are about; of other tables they are about evaluations."""
-COMMENT, TABLE = re.compile(r"--.*"), re.compile(r"\b(?:FROM|JOIN) (\w+)")
-
-
 def why_empty(query: str) -> str | None:
-    """Return a line that says which runs a named query without rows is about; None for other queries."""
+    """Return a line that says what a named query without rows is about; None for other queries."""
     if not query.startswith("@"):
         return None
-    tables = TABLE.findall(COMMENT.sub("", load_query(query[1:])))
-    first = "splits" if "splits" in tables else tables[0]
-    about = ABOUT.get(first, "evaluations. trm-eval run RUN adds one.")
-    return f"{query} has no rows. It is about {ABOUT_STUDY if STUDY & set(tables) else about}"
+    return (
+        f"{query} has no rows: {named_queries()[query[1:]]} trm-data build adds datasets, trm-train run adds runs, "
+        "trm-eval run adds evaluations, and trm-train batch (with --sweep OPTION=VALUE,... also of other options) adds "
+        "tested runs of studies"
+    )
 
 
 def load_query(name: str) -> str:
