@@ -1,6 +1,5 @@
 """Results as polars frames, and SQL over runs without evaluations."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,7 @@ from polars.testing import assert_frame_equal
 import trm_data
 import trm_eval
 from tests.conftest import small_request
-from tests.support.roots import copy_root, root_with
+from tests.support.roots import root_with
 from tests.trm_train.test_loop import TINY, run
 from trm_data.building.flow import build_dataset
 from trm_data.errors import LabError, QueryError
@@ -21,7 +20,6 @@ from trm_eval.errors import ResultError
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
-from trm_eval.tables.views import list_views
 from trm_train.errors import ConfigError
 from trm_train.training.start import TrainResult
 
@@ -73,17 +71,6 @@ def test_an_evaluated_run_has_every_step_once(layout: Layout, trained: TrainResu
     assert query_results(layout, "SELECT count(*) FROM runs").rows == [(1,)]
 
 
-def test_results_outlive_the_folder_of_their_run(
-    layout: Layout, trained: TrainResult, tmp_path: Path
-) -> None:
-
-    evaluate_run(layout, trained.folder, EvalRequest())
-    only_results = resolve_root(tmp_path)
-    copy_root(layout, only_results, "results")
-    assert query_results(only_results, "SELECT run FROM runs").rows == [(trained.record.run,)]
-    assert query_results(only_results, "SELECT count(*) FROM train_metrics").rows == [(0,)]
-
-
 @pytest.mark.integration
 def test_a_run_whose_record_is_damaged_is_named(layout: Layout, trained: TrainResult, tmp_path: Path) -> None:
     other = resolve_root(tmp_path)
@@ -112,22 +99,6 @@ def test_names_are_found_and_completed() -> None:
     assert {"sql", "open_dataset", "make_loader"} <= set(dir(trm_data))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         trm_eval.nothing  # noqa: B018
-
-
-def test_columns_of_every_view_have_comments(layout: Layout, trained: TrainResult) -> None:
-    evaluate_run(layout, trained.folder, EvalRequest())
-    missing = query_results(
-        layout,
-        "SELECT table_name, column_name FROM duckdb_columns() WHERE database_name = 'memory' AND NOT internal "
-        "AND table_name IN ('runs', 'train_metrics', 'evals', 'all_evals', 'predictions', 'predicted_puzzles') "
-        "AND comment IS NULL",
-    )
-    assert missing.rows == []
-
-
-def test_the_configuration_in_the_table_is_json(layout: Layout, trained: TrainResult) -> None:
-    (text,) = trm_eval.sql("SELECT config FROM runs", layout)["config"]
-    assert json.loads(text)["total_steps"] == 12
 
 
 def test_sums_and_counts_are_integers(layout: Layout, trained: TrainResult) -> None:
@@ -172,14 +143,6 @@ def test_answers_of_several_datasets_can_be_told_apart(small_layout: Layout, tmp
     assert set(traces.columns) == set(trm_eval.sql("SELECT * FROM traces", layout).columns)
     joined = "SELECT count(*) FROM predictions JOIN puzzles USING (dataset, split, group_index)"
     assert query_results(layout, joined).rows == [(24,)]
-
-
-@pytest.mark.integration
-def test_no_view_has_a_column_twice(layout: Layout, trained: TrainResult) -> None:
-    evaluate_run(layout, trained.folder, EvalRequest())
-    for view in list_views():
-        columns = query_results(layout, f"SELECT * FROM {view} LIMIT 0").columns
-        assert len(set(columns)) == len(columns), view
 
 
 @pytest.mark.parametrize("ask", [trm_eval.sql, trm_data.sql])

@@ -204,6 +204,7 @@ def test_a_dataset_of_another_encoding_is_refused(layout: Layout, request_small:
         (["--samples", "2", "--noise", "0"], "--noise: above 0"),
         (["--samples", "2", "--mode", "halting"], "not with --samples"),
         (["--mode", "halting", "--steps", "1,2"], "--steps N,N: several numbers need the same steps"),
+        (["--latent-init", "random"], "--latent-init random: requires --samples K"),
         (["--subset-seed", "1"], "a number from 0 on that draws --limit N rows; give both"),
     ],
 )

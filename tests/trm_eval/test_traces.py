@@ -10,10 +10,8 @@ import polars as pl
 import pytest
 
 import trm_eval
-from tests.conftest import run_here
 from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.root import Layout, resolve_root
-from trm_eval.cli import main
 from trm_eval.errors import EvalError, ResultError
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest, Sampling
@@ -115,10 +113,3 @@ def test_parts_end_when_they_are_full(layout: Layout, monkeypatch: pytest.Monkey
 def test_what_cannot_be_traced_is_refused(request_: EvalRequest, message: str) -> None:
     with pytest.raises(EvalError, match=message):
         request_.check()
-
-
-@pytest.mark.integration
-def test_the_command_writes_them(layout: Layout) -> None:
-    done = run_here(main, "run", "tiny", "--traces", "1", "--root", layout.place)
-    assert done.returncode == 0, done.stderr
-    assert len(trm_eval.sql("SELECT DISTINCT row FROM traces", layout)) == 1

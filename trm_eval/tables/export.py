@@ -76,7 +76,6 @@ def write_duckdb(layout: Layout, path: Path, *, force: bool = False) -> Exported
             connection.execute("DETACH out")
             left_out = tuple(problems)
         sync_file(temporary)
-        _check_free(path, force=force)
         temporary.replace(path)
     except duckdb.Error as error:
         full = "; free some space" if "no space left" in str(error).lower() else ""

@@ -37,8 +37,7 @@ from trm_eval.report.group import Group, Member
 from trm_eval.report.page import findings, study_page
 from trm_eval.report.study import gather, gather_runs, runs_named
 from trm_eval.report.verdict import ends_of
-from trm_eval.statistics import Paired, wilson
-from trm_eval.tables.query import query_results
+from trm_eval.statistics import Paired
 from trm_train.config.run import RunConfig
 from trm_train.console import RunConsole
 from trm_train.experiments import registry
@@ -135,16 +134,6 @@ def test_experiments_have_their_own_runs_alone(layout: Layout) -> None:
         ("untested", None, 32.0),
         ("wide", None, 24.0),
     ]
-
-
-def test_intervals_in_sql_are_those_of_python(layout: Layout) -> None:
-    for right, count in ((0, 12), (5, 12), (12, 12), (871, 1000), (1, 422_786)):
-        ((low, high),) = query_results(
-            layout, "SELECT wilson_low(?, ?), wilson_high(?, ?)", [right, count, right, count]
-        ).rows
-        interval = wilson(right, count)
-        assert (low, high) == pytest.approx((interval.low, interval.high), abs=1e-7)
-    assert query_results(layout, "SELECT wilson_low(0, 0), wilson_high(NULL, 3)").rows == [(None, None)]
 
 
 def test_every_number_is_that_of_the_tables(layout: Layout, groups: list[Group]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.trm_eval.conftest import Evaluated
-from tests.trm_eval.serve.conftest import HOSTILE
 from trm_data.storage.root import Layout
 from trm_eval.serve.evaluations import evaluations_of, figures_of, first_of_each, labels_of
 from trm_eval.statistics import wilson
@@ -55,9 +54,3 @@ def test_figures_come_with_the_sql_of_their_numbers(root: Layout, evaluated: Eva
         assert figure.svg.startswith(b"<?xml")
         assert query_results(root, figure.query.sql).rows
     assert figures_of(root, asked, [], problems) == []
-
-
-def test_a_name_that_is_html_is_text_in_a_figure(hostile: Layout) -> None:
-    asked = evaluations_of(hostile, [HOSTILE], [])
-    for figure in figures_of(hostile, asked, asked.rows, []):
-        assert b"<img" not in figure.svg

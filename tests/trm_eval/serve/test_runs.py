@@ -40,17 +40,6 @@ def test_states_and_steps_are_those_of_trm_train_status(root: Layout) -> None:
     set_live(root, step=6)
 
 
-def test_a_run_that_goes_on_is_seen_to_go_on(root: Layout) -> None:
-    set_live(root, step=6)
-    (before,) = [row for row in shown(root).values() if row["state"] == "running"]
-    set_live(root, step=9)
-    (after,) = [row for row in shown(root).values() if row["state"] == "running"]
-    assert (before["step"], after["step"], after["total_steps"]) == (6, 9, 12)
-    assert after["progress"] == 0.75
-    assert next(iter(shown(root))) == after["run"], "what runs comes first"
-    set_live(root, step=6)
-
-
 def test_loss_is_that_of_the_last_step_and_accuracy_the_best_of_the_validations(
     root: Layout, evaluated: Evaluated
 ) -> None:

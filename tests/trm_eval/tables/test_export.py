@@ -93,25 +93,11 @@ def test_a_file_that_is_there_stays_without_force(evaluated: Evaluated, tmp_path
 def test_what_fails_leaves_nothing(
     evaluated: Evaluated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The last view cannot be created; then another writer was faster."""
     path = tmp_path / "results.duckdb"
-    with monkeypatch.context() as patched:
-        patched.setattr(export, "_comment", lambda connection, views: connection.execute("FROM nothing"))
-        with pytest.raises(ResultError, match="could not be written"):
-            write_duckdb(evaluated.layout, path)
-        assert list(tmp_path.iterdir()) == []
-    sync = export.sync_file
-
-    def slow(temporary: Path) -> None:
-        sync(temporary)
-        path.write_text("of another")
-
-    monkeypatch.setattr(export, "sync_file", slow)
-    with pytest.raises(ResultError, match="already exists"):
+    monkeypatch.setattr(export, "_comment", lambda connection, views: connection.execute("FROM nothing"))
+    with pytest.raises(ResultError, match="could not be written"):
         write_duckdb(evaluated.layout, path)
-    assert [(left.name, left.read_text()) for left in tmp_path.iterdir()] == [
-        ("results.duckdb", "of another")
-    ]
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.integration

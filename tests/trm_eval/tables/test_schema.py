@@ -7,7 +7,6 @@ import pytest
 
 from trm_eval.tables.schema import (
     LEGACY,
-    OPENED,
     PARTITION_COLUMNS,
     RUN_STATUS,
     TABLES,
@@ -21,11 +20,6 @@ def test_every_column_of_every_table_has_a_comment(table: str) -> None:
     commented = {column: text for (of, column), text in column_comments().items() if of == table}
     assert all(commented.values())
     assert {*TABLES[table].names, *PARTITION_COLUMNS} <= set(commented)
-
-
-def test_every_opened_table_has_comments() -> None:
-    commented = {key for key, text in column_comments().items() if text}
-    assert {(table, name) for table, schema in OPENED.items() for name in schema.names} <= commented
 
 
 @pytest.mark.parametrize("table", list(TABLES))
