@@ -30,15 +30,13 @@ class Report:
     """Write a report on experiments or runs: verdicts on claims, tables with intervals, figures, puzzles, and the SQL
     behind every number.
 
-    DIR contains index.html, which needs no network, report.md, and each figure and table as SVG, PNG and CSV. A name
-    that ends in .md or .html gives that page, with its figures in a folder beside it. Experiments without an evaluated
-    run, and figures without a dataset or checkpoint, are named.
+    DIR contains index.html, which needs no network, report.md, and each figure and table as SVG, PNG and CSV.
+    Experiments without an evaluated run, and figures without a dataset or checkpoint, are named.
 
     For example:
 
       trm-eval report 'exp*' 'contrib0[12]*' --scale tiny --out report
-      trm-eval report exp04a --scale tiny --out exp04a.md
-      trm-eval report exp04a --scale tiny --out docs/exp04a.md --no-png
+      trm-eval report exp04a --scale tiny --out docs/exp04a --no-png
       trm-eval report quickstart_width
       trm-eval report my_sweep
       trm-eval report 'quickstart-*' exp01a-2f0c1f7e-s1
@@ -46,7 +44,7 @@ class Report:
 
     patterns: Patterns = ()
     out: Annotated[str, arg(metavar="DIR")] = "report"
-    """Folder to write, or a file that ends in .md or .html."""
+    """Folder to write."""
     no_png: bool = False
     """Write figures as SVG only, a third of the bytes."""
     scale: ScaleOption = None

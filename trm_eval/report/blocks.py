@@ -1,8 +1,7 @@
 """Blocks of a report: headings, text, tables, figures and drawings, with their numbers and SQL; and their pages.
 
 `page` and similar modules make blocks; `write_report` writes them unchanged: a folder with `index.html`, `report.md`
-and a file per figure and table, or one of the two pages. If only one page is written, its figures and tables are in a
-folder of the same name next to it.
+and a file per figure and table.
 """
 
 from __future__ import annotations
@@ -178,31 +177,20 @@ def write_report(page: Page, out: Path, *, png: bool = True) -> list[Path]:
 
     Args:
         page: Report to write.
-        out: Folder, or a file that ends in .md or .html.
+        out: Folder.
         png: Also write figures and drawings as PNG.
     """
-    alone = out.suffix in (".md", ".html")
-    if out.is_file() and not alone:
-        raise EvalError(f"--out {out}: is a file; name a folder, or a file that ends in .md or .html")
-    if alone and out.is_dir():
-        raise EvalError(f"--out {out}: is a folder; name another file")
-    beside = out.with_suffix("") if alone else out
-    beside.mkdir(parents=True, exist_ok=True)
+    if out.is_file() or out.suffix in (".md", ".html"):
+        raise EvalError(f"--out {out}: expected a folder; it gets index.html and report.md. Name another one")
+    out.mkdir(parents=True, exist_ok=True)
     files = {name: content for block in page.blocks for name, content in _files_of(block, png=png).items()}
-    contents: dict[Path, bytes] = {}
-    if alone:
-        written = to_markdown if out.suffix == ".md" else to_html
-        contents[out] = written(page, files, beside.name).encode()
-    else:
-        contents[out / "index.html"] = to_html(page, files).encode()
-        contents[out / "report.md"] = to_markdown(page, files).encode()
-    contents |= {beside / name: content for name, content in files.items()}
-    for path, content in contents.items():
-        write_bytes(path, content)
-    return list(contents)
+    pages = {"index.html": to_html(page, files).encode(), "report.md": to_markdown(page, files).encode()}
+    for name, content in (pages | files).items():
+        write_bytes(out / name, content)
+    return [out / name for name in pages | files]
 
 
-def to_html(page: Page, written: Collection[str] = (), folder: str = "") -> str:
+def to_html(page: Page, written: Collection[str] = ()) -> str:
     """Return a page as one HTML file that works offline: embedded figures, sortable tables, light and dark mode.
 
     It is readable without its script: tables are then in their first order, and animations are also drawn frame by
@@ -211,7 +199,6 @@ def to_html(page: Page, written: Collection[str] = (), folder: str = "") -> str:
     Args:
         page: Report to write.
         written: Names of the files next to it, for links.
-        folder: Folder of those files in links; empty for the page's own folder.
     """
     return render(
         "trm_eval",
@@ -222,7 +209,6 @@ def to_html(page: Page, written: Collection[str] = (), folder: str = "") -> str:
             (pictures, _kinds(blocks))
             for pictures, blocks in groupby(page.blocks, lambda block: isinstance(block, Picture))
         ],
-        at=f"{folder}/" if folder else "",
         written=written,
         anchor=_anchor,
         cell_class=_cell_class,
@@ -232,14 +218,13 @@ def to_html(page: Page, written: Collection[str] = (), folder: str = "") -> str:
     )
 
 
-def to_markdown(page: Page, written: Collection[str], folder: str = "") -> str:
+def to_markdown(page: Page, written: Collection[str]) -> str:
     """Return a page as Markdown, with its figures and tables as separate files; see `to_html`."""
     return render(
         "trm_eval",
         "report.md",
         page=page,
         blocks=_kinds(page.blocks),
-        at=f"{folder}/" if folder else "",
         written=written,
         alternative=lambda text: markdown_text(text).replace("]", "\\]"),
         fenced=_fenced,

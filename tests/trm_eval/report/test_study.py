@@ -194,7 +194,10 @@ def test_a_report_is_a_page_and_a_file_for_each_table_and_figure(
     last = {row["run"]: float(row["exact_accuracy"]) for row in depths}  # the last step of each
     assert last == {row["run"]: float(row["exact_accuracy"]) for row in rows}
     assert {row["depth"] for row in depths} == {"1", "2", "3"}
-    _is_whole((tmp_path / "report" / "index.html").read_text())
+    page_text = (tmp_path / "report" / "index.html").read_text()
+    _is_whole(page_text)
+    assert all((tmp_path / "report" / link).is_file() for link in re.findall(r'href="([^"#]+)"', page_text))
+    assert not re.search(r'<(img|script|link)[^>]+(src|href)="(?!data:)', page_text)
     first = {path: path.read_bytes() for path in paths}
     assert {path: path.read_bytes() for path in write_report(page, tmp_path / "report")} == first
 
@@ -222,18 +225,12 @@ def _is_whole(page: str) -> None:
     assert "width &lt;D&gt;" in page
 
 
-@pytest.mark.integration
-def test_one_markdown_file_has_the_rest_beside_it(
-    layout: Layout, groups: list[Group], tmp_path: Path
-) -> None:
-    paths = write_report(study_page(groups, SETTING, "x", "y"), tmp_path / "mini.md")
-    assert paths[0] == tmp_path / "mini.md"
-    links = re.findall(r"\]\(([^)]+)\)", paths[0].read_text())
-    assert links
-    assert all((tmp_path / link).is_file() for link in links)
-    assert not (tmp_path / "mini" / "index.html").exists()
-    with pytest.raises(EvalError, match="is a file"):
-        write_report(Page("x", [Bullets([]), Table("t.csv", [], [], [])]), tmp_path / "mini" / "named.csv")
+def test_a_report_is_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "taken").touch()
+    for name in ("taken", "page.md", "page.html"):
+        with pytest.raises(EvalError, match=f"{name}: expected a folder"):
+            write_report(Page("x", [Bullets([])]), tmp_path / name)
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
 
 
 def test_what_a_page_quotes_does_not_run(tmp_path: Path) -> None:
@@ -252,22 +249,6 @@ def test_what_a_page_quotes_does_not_run(tmp_path: Path) -> None:
     rows = [line for line in text.splitlines() if line.startswith("| ")]
     assert [len(re.findall(r"(?<!\\)\|", line)) for line in rows] == [2, 2, 2]
     assert (tmp_path / "t.csv").read_text().splitlines() == ["a,b", "'=cmd(),-1.5", "'@x,2"]
-
-
-def test_one_page_has_the_rest_beside_it_and_needs_nothing_of_it(
-    layout: Layout, groups: list[Group], tmp_path: Path
-) -> None:
-    paths = write_report(study_page(groups, SETTING, "x", "y"), tmp_path / "mini.html")
-    assert paths[0] == tmp_path / "mini.html"
-    text = paths[0].read_text()
-    links = [link for link in re.findall(r'href="([^"#]+)"', text) if link.startswith("mini/")]
-    assert links
-    assert all((tmp_path / link).is_file() for link in links)
-    assert "\0" not in text
-    assert not re.search(r'<(img|script|link)[^>]+(src|href)="(?!data:)', text)
-    (tmp_path / "taken.html").mkdir()
-    with pytest.raises(EvalError, match=r"taken.html: is a folder"):
-        write_report(Page("x", [Bullets([])]), tmp_path / "taken.html")
 
 
 @pytest.mark.integration
@@ -309,25 +290,17 @@ def test_a_report_of_runs_with_weights_draws_puzzles_step_by_step(
 
 
 @pytest.mark.integration
-def test_a_report_without_png_names_none(
-    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same page is written as a file of Markdown and as a folder."""
-
-    def write_both(page: Page, out: Path, *, png: bool) -> list[Path]:
-        write_report(page, tmp_path / "r", png=png)
-        return write_report(page, out, png=png)
-
-    monkeypatch.setattr("trm_eval.report.blocks.write_report", write_both)
-    command = ["report", "measured", "--scale", "tiny", "--root", layout.place, "--no-png", "--out"]
+def test_a_report_without_png_names_none(layout: Layout, tmp_path: Path) -> None:
+    out = tmp_path / "mini"
+    command = ["report", "measured", "--scale", "tiny", "--root", layout.place, "--out", str(out), "--no-png"]
     with pytest.raises(SystemExit, match="0"):
-        main([*command, str(tmp_path / "mini.md")])
+        main(command)
     assert not [path.name for path in tmp_path.rglob("*.png")]
-    assert "measured.svg" in {path.name for path in (tmp_path / "mini").iterdir()}
-    text, page = (tmp_path / "mini.md").read_text(), (tmp_path / "r" / "index.html").read_text()
+    assert "measured.svg" in {path.name for path in out.iterdir()}
+    text, page = (out / "report.md").read_text(), (out / "index.html").read_text()
     assert ".png" not in text + page
     assert "measured.svg" in text
-    assert f"--out {tmp_path}/mini.md --no-png` from" in text
+    assert f"--out {out} --no-png` from" in text
 
 
 @pytest.mark.integration
@@ -398,7 +371,7 @@ def test_a_run_and_its_variant_are_reported_together(layout: Layout, tmp_path: P
     (own,) = gather(root, select_experiments(["baseline_of_test"], SETTING), SETTING)[0][0].members
     (variant,) = set(runs_named(root, ["baseline_of_test"])) - {own.run}
     with pytest.raises(SystemExit, match="0"):
-        main(["report", own.run, variant, "--root", root.place, "--out", str(tmp_path / "r.md"), "--no-png"])
+        main(["report", own.run, variant, "--root", root.place, "--out", str(tmp_path / "r"), "--no-png"])
     (group,), _ = gather_runs(root, [own.run, variant])
     assert group.labels().keys() == {own.run.removesuffix("-s0"), variant.removesuffix("-s0")}
     assert {member.run: member.varies for member in group.members}[variant] == "optim.lr=0.002"
@@ -488,11 +461,11 @@ def test_a_run_is_reported_by_its_name_its_experiment_and_a_glob(
     run = evaluated.record.run
     for pattern in (run, "tiny", "tin*"):
         assert runs_named(evaluated.layout, [pattern]) == [run]
-    out, root = tmp_path / "0.md", evaluated.layout.place
+    out, root = tmp_path / "r", evaluated.layout.place
     done = run_here(main, "report", "tin*", "--out", str(out), "--no-png", "--json", "--root", root)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["runs"] == [run]
-    text = out.read_text()
+    text = (out / "report.md").read_text()
     assert text.startswith("# Runs\n")
     assert run in text
     assert f"{100 * evaluated.row['exact_count'] / evaluated.row['count']:.1f}" in text
