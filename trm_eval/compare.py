@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -38,8 +39,9 @@ LEFT JOIN catalog.puzzles AS q
 WHERE a.exact IS NOT NULL AND b.exact IS NOT NULL
 ORDER BY rating DESC NULLS LAST, a.row
 """
-EXTRA_LEVELS = (0.0, 1.0, 10.0, 50.0)
-"""Upper ends of the strata by rating (guesses that a solver needs)."""
+RATING_LEVELS = (0.0, 1.0, 10.0, 50.0)
+RATING_NAMES = ("rating 0", "rating 0 to 1", "rating 1 to 10", "rating 10 to 50", "rating above 50")
+"""Upper ends and names of the strata by rating (guesses that a solver needs)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,33 +253,21 @@ def _paired(puzzles: Sequence[Flip]) -> Paired:
 
 def _strata(puzzles: Sequence[Flip]) -> list[tuple[str, list[Flip]]]:
     """Group puzzles by rating, by clues in fives, and by path length in tens, where these are known."""
-    found: dict[tuple[int, float], tuple[str, list[Flip]]] = {}
-
-    def put(kind: int, order: float, name: str, puzzle: Flip) -> None:
-        found.setdefault((kind, order), (name, []))[1].append(puzzle)
-
+    found: dict[tuple[int, int, str], list[Flip]] = {}
     for puzzle in puzzles:
+        keys: list[tuple[int, int, str]] = []
         if puzzle.rating is not None:
-            low = 0.0
-            for level in EXTRA_LEVELS:
-                if puzzle.rating <= level:
-                    put(
-                        0,
-                        level,
-                        f"rating {level:g}" if level == 0 else f"rating {low:g} to {level:g}",
-                        puzzle,
-                    )
-                    break
-                low = level
-            else:
-                put(0, float("inf"), f"rating above {low:g}", puzzle)
+            at = bisect_left(RATING_LEVELS, puzzle.rating)
+            keys.append((0, at, RATING_NAMES[at]))
         if puzzle.clues is not None:
             at = 5 * (puzzle.clues // 5)
-            put(1, at, f"{at} to {at + 4} clues", puzzle)
+            keys.append((1, at, f"{at} to {at + 4} clues"))
         if puzzle.path_length is not None:
             at = 10 * (puzzle.path_length // 10)
-            put(2, at, f"path of {at} to {at + 9} steps", puzzle)
-    return [found[key] for key in sorted(found)]
+            keys.append((2, at, f"path of {at} to {at + 9} steps"))
+        for key in keys:
+            found.setdefault(key, []).append(puzzle)
+    return [(key[2], found[key]) for key in sorted(found)]
 
 
 def _settings(a: Evaluation, b: Evaluation) -> list[tuple[str, Any, Any]]:
