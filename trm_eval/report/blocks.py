@@ -69,6 +69,11 @@ class Table:
         return _csv(self.data, self.columns)
 
 
+def table_of(file: str, shown: list[dict[str, str]], data: list[dict[str, Any]]) -> Table:
+    """Return a table from the text of each cell by column name, the same columns in every row; see `Table`."""
+    return Table(file, list(shown[0]) if shown else [], [list(row.values()) for row in shown], data)
+
+
 def _csv(rows: list[dict[str, Any]], columns: list[str]) -> bytes:
     """Return rows as CSV; `columns` is the header of an empty table."""
     out = io.StringIO()

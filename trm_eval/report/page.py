@@ -8,7 +8,7 @@ from typing import Any
 
 from trm_data.storage.root import Layout
 from trm_eval.report.ask import filled
-from trm_eval.report.blocks import Block, Bullets, Heading, Page, Picture, Query, Table, Text
+from trm_eval.report.blocks import Block, Bullets, Heading, Page, Picture, Query, Table, Text, table_of
 from trm_eval.report.breakdown import (
     halting_pictures,
     rating_pictures,
@@ -158,32 +158,23 @@ def training_time(seconds: Sequence[float | None]) -> str:
 
 
 def _overview(groups: Sequence[Group]) -> Table:
-    rows: list[list[str]] = []
+    rows: list[dict[str, str]] = []
     data: list[dict[str, Any]] = []
     for group in groups:
-        best = best_of(group)
+        best, comparable = best_of(group), _one_test(group)
         ends = "" if (found := ends_of(group)) is None else found[2]
-        outcome = outcome_of(judge(group))
-        rows.append(
-            [
-                group.name,
-                group.guide.question,
-                outcome,
-                _best(best) if _one_test(group) else DIFFERENT_TESTS,
-                ends,
-            ]
-        )
         facts = {
             "group": group.name,
             "question": group.guide.question,
-            "verdict": outcome,
-            "best": best[0][0].experiment if len(best) == 1 and _one_test(group) else "",
+            "verdict": outcome_of(judge(group)),
         }
-        mean = sum(member.exact_accuracy for member in best[0]) / len(best[0]) if _one_test(group) else None
-        data.append({**facts, "exact_accuracy": mean, "ends": ends})
-    return Table(
-        "overview.csv", ["group", "question", "verdict", "best", "largest against smallest"], rows, data
-    )
+        said = _best(best) if comparable else DIFFERENT_TESTS
+        rows.append({**facts, "best": said, "largest against smallest": ends})
+        first = best[0]
+        mean = sum(member.exact_accuracy for member in first) / len(first) if comparable else None
+        name = first[0].experiment if len(best) == 1 and comparable else ""
+        data.append({**facts, "best": name, "exact_accuracy": mean, "ends": ends})
+    return table_of("overview.csv", rows, data)
 
 
 def _group_blocks(group: Group) -> list[Block]:
@@ -206,47 +197,35 @@ def _group_blocks(group: Group) -> list[Block]:
 
 
 def _members_table(group: Group) -> Table:
-    several = any(member.optimal_share is not None for member in group.members)
     rows = [
-        [
-            member.experiment,
-            member.varies,
-            str(member.seed),
-            f"{100 * member.exact_accuracy:.1f}",
-            f"{100 * member.exact_low:.1f} to {100 * member.exact_high:.1f}",
-            f"{100 * member.cell_accuracy:.2f}",
+        {
+            "experiment": member.experiment,
+            "varies": member.varies,
+            "seed": str(member.seed),
+            "exact %": f"{100 * member.exact_accuracy:.1f}",
+            "95%": f"{100 * member.exact_low:.1f} to {100 * member.exact_high:.1f}",
+            "cells %": f"{100 * member.cell_accuracy:.2f}",
             # Of unsolved puzzles only, it says no more than how few halt.
-            "-" if member.solves_none else f"{100 * member.q_halt_accuracy:.1f}",
-            *([_or_dash(member.optimal_share, lambda share: f"{100 * share:.1f}")] if several else []),
-            _or_dash(member.halted_share, lambda share: f"{100 * share:.1f}" if share else "never"),
-            _or_dash(
+            "halting right %": "-" if member.solves_none else f"{100 * member.q_halt_accuracy:.1f}",
+            "as good as the label %": _or_dash(member.optimal_share, lambda share: f"{100 * share:.1f}"),
+            "halts %": _or_dash(
+                member.halted_share, lambda share: f"{100 * share:.1f}" if share else "never"
+            ),
+            "halting steps": _or_dash(
                 member.mean_halting_steps,
                 lambda steps, most=member.supervision_steps: f"{steps:.2f} of {most}",
             ),
-            member.steps,
-            _or_dash(member.training_flops, lambda flops: f"{flops:.2e}"),
-            _or_dash(member.train_seconds, lambda seconds: f"{seconds:,.0f}"),
-            member.run,
-        ]
+            "steps": member.steps,
+            "FLOP": _or_dash(member.training_flops, lambda flops: f"{flops:.2e}"),
+            "train s": _or_dash(member.train_seconds, lambda seconds: f"{seconds:,.0f}"),
+            "run": member.run,
+        }
         for member in group.members
     ]
-    columns = [
-        "experiment",
-        "varies",
-        "seed",
-        "exact %",
-        "95%",
-        "cells %",
-        "halting right %",
-        *(["as good as the label %"] if several else []),
-        "halts %",
-        "halting steps",
-        "steps",
-        "FLOP",
-        "train s",
-        "run",
-    ]
-    return Table(f"{group.name}.csv", columns, rows, [asdict(member) for member in group.members])
+    if all(member.optimal_share is None for member in group.members):
+        for row in rows:
+            del row["as good as the label %"]
+    return table_of(f"{group.name}.csv", rows, [asdict(member) for member in group.members])
 
 
 def _or_dash(value: float | None, said: Callable[[float], str]) -> str:

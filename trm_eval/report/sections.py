@@ -17,7 +17,7 @@ from trm_eval.errors import EvalError
 from trm_eval.export import build_command, find_manifest
 from trm_eval.predict import steps_of
 from trm_eval.report.ask import ask, filled, without_root
-from trm_eval.report.blocks import Animation, Block, Drawings, Heading, Query, Table, Text
+from trm_eval.report.blocks import Animation, Block, Drawings, Heading, Query, Table, Text, table_of
 from trm_eval.report.group import Group, Member
 from trm_eval.show import ANSWERED_SQL, Answered, Which, answered_puzzles
 from trm_train.errors import TrainError
@@ -172,17 +172,16 @@ def _dataset_table(layout: Layout, rows: list[dict[str, Any]]) -> Table:
         for row in rows
     ]
     shown = [
-        [
-            fact["dataset"],
-            f"`{fact['content_digest'][:DIGITS]}`",
-            str(fact["runs"]),
-            fact["here"],
-            f"`{fact['built_by']}`" if fact["built_by"] else "not known here",
-        ]
+        {
+            "dataset": fact["dataset"],
+            "content digest": f"`{fact['content_digest'][:DIGITS]}`",
+            "runs": str(fact["runs"]),
+            "under this root": fact["here"],
+            "built by": f"`{fact['built_by']}`" if fact["built_by"] else "not known here",
+        }
         for fact in facts
     ]
-    columns = ["dataset", "content digest", "runs", "under this root", "built by"]
-    return Table("datasets.csv", columns, shown, facts)
+    return table_of("datasets.csv", shown, facts)
 
 
 def _mixture_here(layout: Layout, names: str) -> dict[str, Any]:
@@ -211,33 +210,21 @@ def build_command_of(layout: Layout, dataset: str) -> str:
 
 def _run_table(rows: list[dict[str, Any]]) -> Table:
     shown = [
-        [
-            row["run"],
-            row["dataset"],
-            row["differs"] or "-",
-            row["evaluation"],
-            f"{row['step']:,}",
-            row["weights"],
-            f"{row['count']:,} of {row['split']}",
-            f"`{row['split_digest'][:DIGITS]}`",
-            " and ".join(sorted({json.loads(row["versions"])["trm-lab"], row["code_version"]})),
-            f"{row['begun_at']:%Y-%m-%d %H:%M}",
-        ]
+        {
+            "run": row["run"],
+            "dataset": row["dataset"],
+            "differs": row["differs"] or "-",
+            "evaluation": row["evaluation"],
+            "step": f"{row['step']:,}",
+            "weights": row["weights"],
+            "rows": f"{row['count']:,} of {row['split']}",
+            "split digest": f"`{row['split_digest'][:DIGITS]}`",
+            "trm-lab": " and ".join(sorted({json.loads(row["versions"])["trm-lab"], row["code_version"]})),
+            "begun (UTC)": f"{row['begun_at']:%Y-%m-%d %H:%M}",
+        }
         for row in rows
     ]
-    columns = [
-        "run",
-        "dataset",
-        "differs",
-        "evaluation",
-        "step",
-        "weights",
-        "rows",
-        "split digest",
-        "trm-lab",
-        "begun (UTC)",
-    ]
-    return Table("runs.csv", columns, shown, rows)
+    return table_of("runs.csv", shown, rows)
 
 
 def _differences(group: Group, configs: dict[str, str]) -> list[Block]:
