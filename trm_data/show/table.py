@@ -61,8 +61,6 @@ def table_lines(
 ) -> list[str]:
     """Return the lines of a table.
 
-    If not all columns fit, columns with the same value in every row are listed once below the table, to make space.
-
     Args:
         columns: Names; no header is written if all are empty.
         rows: Values, in the order of the columns.
@@ -74,13 +72,8 @@ def table_lines(
     shown = rows if most_rows is None else rows[:most_rows]
     laid = [_column(name, [row[at] for row in shown], long) for at, name in enumerate(columns)]
     gap, fitting = 3, laid
-    same: list[Column] = []
     if width is not None:
         gap, fitting = _fit(laid, width)
-        if len(fitting) < len(laid):
-            same = _same(columns, rows, laid)
-            laid = [column for column in laid if column not in same]
-            gap, fitting = _fit(laid, width)
     lines = _plain(fitting, gap) if width is None else _shrunk(fitting, gap, width, long)
     if any(columns):
         lines.insert(1, " " + "─" * (max(map(_width, lines)) - 1))
@@ -90,9 +83,6 @@ def table_lines(
         lines.append(" (no rows)")
     if len(shown) < len(rows):
         lines.append(f" {len(shown):,} of {len(rows):,} rows shown{hint}")
-    if same:
-        said = ", ".join(f"{column.name} {column.cells[0]}" for column in same)
-        lines += _below(f"the same in every row: {said}", width)
     hidden = [column.name for column in laid[len(fitting) :]]
     if hidden:
         said = f"{len(hidden)} column{'s' * (len(hidden) > 1)} hidden: {', '.join(hidden)}{hint}"
@@ -181,18 +171,6 @@ def _column(name: str, values: list[object], long: Long) -> Column:
     )
     name = cell_text(name)
     return Column(name, cells, right, flexible, max(max(map(_width, cells), default=0), _width(name)))
-
-
-def _same(columns: Sequence[str], rows: Sequence[Sequence[object]], laid: list[Column]) -> list[Column]:
-    """Return the columns with the same value in every row, if there are several rows; never all columns."""
-    found = [
-        column
-        for at, column in enumerate(laid)
-        if columns[at]
-        and len(rows) > 1
-        and all(cell_text(row[at]) == cell_text(rows[0][at]) for row in rows[1:])
-    ]
-    return found if len(found) < len(laid) else []
 
 
 def _fit(columns: list[Column], width: int) -> tuple[int, list[Column]]:

@@ -44,22 +44,6 @@ def test_a_narrow_terminal_has_whole_columns_and_is_told_which_are_hidden(
     ]
 
 
-def test_what_every_row_says_makes_room_for_what_differs() -> None:
-    columns = ["run", "dataset", "split", "step", "exact"]
-    rows = [("run-a", NAME, "test", 1500, 96.9), ("run-b", NAME, "test", 1500, 91.3)]
-    said = table_lines(columns, rows, width=40)
-    assert [line.split() for line in said[:4:2]] == [["run", "exact"], ["run-a", "96.9"]]
-    assert (
-        " ".join(said[4:]).split() == f"the same in every row: dataset {NAME}, split test, step 1500".split()
-    )
-    assert max(map(len, said)) <= 40
-    assert "the same" not in "".join(table_lines(columns, rows, width=100))  # all columns fit
-    assert "the same" not in "".join(table_lines(columns, rows[:1], width=40))  # meaningless for one row
-    alike = table_lines(columns, [rows[0], rows[0]], width=40)
-    assert alike[0].split() == ["run", "dataset"][: len(alike[0].split())]
-    assert "hidden: " in "".join(alike)
-
-
 @pytest.mark.parametrize("width", [20, 36, 60, 80, 113, 140, 200])
 def test_no_name_number_or_hash_is_ever_broken(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
     said = printed(monkeypatch, width)
