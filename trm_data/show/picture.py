@@ -26,8 +26,8 @@ MARGIN = 8
 FORMATS = (".png", ".svg")
 TITLE_INCH = 0.065
 """Approximate width of a character of a title, in inches."""
-GIF_WIDTH, HOLD_S = 480, 3.0
-"""Minimum width of an animation in pixels, and display time of its last frame in seconds."""
+GIF_WIDTH, HOLD_S, FRAMES_PER_S = 480, 3.0, 2
+"""Of an animation: minimum width in pixels, display time of the last frame in seconds, frames a second."""
 
 
 def svg(drawing: Drawing, *, cell: int = CELL) -> str:
@@ -151,21 +151,18 @@ def svg_row(drawings: Sequence[tuple[str, Drawing]], across: int | None = None) 
     )
 
 
-def svg_animation(frames: Sequence[tuple[str, Drawing]], *, frame_s: float = 1.0) -> str:
+def svg_animation(frames: Sequence[tuple[str, Drawing]]) -> str:
     """Return titled drawings one after another as an animated SVG file that repeats forever.
 
-    Every drawing covers the previous ones. The last stays twice as long, and is visible if nothing is animated.
-
-    Args:
-        frames: Drawings, in order.
-        frame_s: Display time of each drawing (s).
+    Every drawing covers the previous ones and stays for 1 s. The last stays twice as long, and is visible if nothing
+    is animated.
     """
     rows, columns = (max(drawing.shape[side] for _, drawing in frames) for side in (0, 1))
     title, wide = 20, max(columns * CELL + 2, 7 * max(len(name) for name, _ in frames))
     width, height = wide + 2 * MARGIN, rows * CELL + title + 2 * MARGIN + 2
     beats = len(frames) + 1
     parts = [
-        f"<g{_seen(number, beats, frame_s, last=number == len(frames) - 1)}"
+        f"<g{_seen(number, beats, last=number == len(frames) - 1)}"
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>'
         f'<text x="{MARGIN}" y="{MARGIN + 12}" font-family="sans-serif" font-size="12" fill="#111827">'
         f"{escape(name)}</text>"
@@ -178,21 +175,19 @@ def svg_animation(frames: Sequence[tuple[str, Drawing]], *, frame_s: float = 1.0
     )
 
 
-def _seen(number: int, beats: int, frame_s: float, *, last: bool) -> str:
+def _seen(number: int, beats: int, *, last: bool) -> str:
     """Return the end of a group's tag, with the times at which the group is visible."""
     start, end = number / beats, 1.0 if last else (number + 1) / beats
     values = ["hidden"] * (number > 0) + ["visible"] + ["hidden"] * (end < 1)
     times = ["0"] * (number > 0) + [f"{start:.4f}"] + [f"{end:.4f}"] * (end < 1)
     hidden = "" if last else ' visibility="hidden"'
     return (
-        f'{hidden}><animate attributeName="visibility" dur="{beats * frame_s:g}s" repeatCount="indefinite" '
+        f'{hidden}><animate attributeName="visibility" dur="{beats}s" repeatCount="indefinite" '
         f'calcMode="discrete" values="{";".join(values)}" keyTimes="{";".join(times)}"/>'
     )
 
 
-def write_animation(
-    frames: Sequence[Sequence[tuple[str, Drawing]]], path: Path, *, per_second: int = 2
-) -> None:
+def write_animation(frames: Sequence[Sequence[tuple[str, Drawing]]], path: Path) -> None:
     """Write frames of titled drawings side by side as a GIF; all frames have drawings of the same shapes.
 
     The last frame stays for `HOLD_S`.
@@ -204,9 +199,9 @@ def write_animation(
     path.parent.mkdir(parents=True, exist_ok=True)
     figure = _figure(max(frames, key=lambda frame: max(len(name) for name, _ in frame)))
     figure.set_dpi(max(figure.dpi, math.ceil(GIF_WIDTH / figure.get_figwidth())))
-    writer = PillowWriter(fps=per_second)
+    writer = PillowWriter(fps=FRAMES_PER_S)
     with writer.saving(figure, str(path), dpi=figure.dpi):
-        for frame in [*frames, *[frames[-1]] * round(HOLD_S * per_second - 1)]:
+        for frame in [*frames, *[frames[-1]] * round(HOLD_S * FRAMES_PER_S - 1)]:
             figure.clear()
             _fill_figure(figure, frame)
             writer.grab_frame()

@@ -396,16 +396,11 @@ class BucketStore(Store):
             ) from error
 
     @override
-    def delete_folder(self, folder: str, check: Check = no_check) -> None:
+    def delete_folder(self, folder: str) -> None:
         """Delete only the listed generation of each file."""
         shutil.rmtree(self.working(folder), ignore_errors=True)
-
-        def delete(there: Stored) -> None:
-            check()
-            self.delete_generation(there.name, there.generation)
-
         found = [one for one in self.listed(folder) if one.name != f"{folder}/{LEASE_FILE}"]
-        self.each(delete, found)
+        self.each(lambda there: self.delete_generation(there.name, there.generation), found)
 
     @override
     def size_bytes(self, folder: str) -> int:

@@ -89,9 +89,7 @@ class LocalStore(Store):
         return True
 
     @override
-    def delete_folder(self, folder: str, check: Check = no_check) -> None:
-        """Delete the whole folder after one check."""
-        check()
+    def delete_folder(self, folder: str) -> None:
         with suppress(FileNotFoundError):
             shutil.rmtree(self._path(folder))
 

@@ -122,13 +122,8 @@ class Store(Protocol):
         """Delete a file; return whether it existed. A file that another writer replaced since `check` stays."""
         ...
 
-    def delete_folder(self, folder: str, check: Check = no_check) -> None:
-        """Delete every file below a folder except its lease.
-
-        Args:
-            folder: Without a trailing `/`.
-            check: Called before each file is deleted.
-        """
+    def delete_folder(self, folder: str) -> None:
+        """Delete every file below a folder except its lease; `folder` has no trailing `/`."""
         ...
 
     def size_bytes(self, folder: str) -> int:
