@@ -11,7 +11,7 @@ import json
 import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ from duckdb.sqltypes import DuckDBPyType
 from trm_data.catalog.schema import quote_identifier, quote_literal
 from trm_data.catalog.write import catalog_index
 from trm_data.errors import Note, QueryError
+from trm_data.show.render import QueryResult
 from trm_data.storage.root import Layout, Root, resolve_root
 
 if TYPE_CHECKING:
@@ -197,18 +198,6 @@ def _split_explain(sql: str) -> tuple[str, str]:
     if count >= len(spans):
         raise QueryError("EXPLAIN of nothing")
     return " ".join(["EXPLAIN", *options]), text[spans[count][0] :].decode()
-
-
-@dataclass(frozen=True)
-class QueryResult:
-    """Columns by name and rows of plain Python values."""
-
-    columns: list[str]
-    rows: list[tuple[Any, ...]]
-    problems: tuple[str, ...] = ()
-    """One line for each unreadable item that was left out."""
-    table: pa.Table | None = None
-    """The result with Arrow types, if requested; `rows` is then empty."""
 
 
 def query_catalog(layout: Layout, sql: str, *, as_table: bool = False) -> QueryResult:

@@ -13,10 +13,9 @@ from trm_data.errors import DatasetNotFoundError, SpecError, no_such
 from trm_data.named import first_name, named_datasets
 
 if TYPE_CHECKING:
-    from trm_data.storage.root import Layout
-if TYPE_CHECKING:
     from trm_data.building.estimate import Estimate
     from trm_data.building.flow import BuildResult
+    from trm_data.storage.root import Layout
 
 
 Name = Annotated[Positional[str], arg(metavar="NAME", help="A dataset: trm-data list.")]

@@ -13,11 +13,10 @@ from tyro.conf import Positional, arg
 
 from trm_data.command import Json, Root, SkipDamaged, Wide, emit, ending_at_once, say_what_is_left_out
 from trm_data.errors import QueryError, UsageError
-from trm_data.show.render import DRAWN, OutputFormat, print_result, print_table
+from trm_data.show.render import DRAWN, OutputFormat, QueryResult, print_result, print_table
 from trm_data.storage.root import resolve_root
 
 if TYPE_CHECKING:
-    from trm_data.catalog.query import QueryResult
     from trm_data.catalog.schema import View
 
 

@@ -8,10 +8,10 @@ import math
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from itertools import product
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 from trm_data.errors import QueryError
 from trm_data.show.drawing import MARK, MARKS, ink, letter
@@ -42,26 +42,21 @@ DRAWN: OutputFormat = "table"
 IN_A_PIPE = "; a pipe (| less -S) has all"
 
 
-class Result(Protocol):
-    """The result of a query: columns by name, rows of plain values."""
+@dataclass(frozen=True)
+class QueryResult:
+    """The result of a query: columns by name and rows of plain Python values."""
 
-    @property
-    def columns(self) -> list[str]:
-        """Names."""
-        ...
-
-    @property
-    def rows(self) -> list[tuple[Any, ...]]:
-        """Rows of values, in the order of the columns."""
-        ...
-
-    @property
-    def table(self) -> pa.Table | None:
-        """The result as a typed Arrow table, for Parquet."""
-        ...
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+    problems: tuple[str, ...] = ()
+    """One line for each unreadable item that was left out."""
+    table: pa.Table | None = None
+    """The result with Arrow types, if requested; `rows` is then empty."""
 
 
-def print_result(result: Result, form: OutputFormat, *, wide: bool = False, hint: str = IN_A_PIPE) -> None:
+def print_result(
+    result: QueryResult, form: OutputFormat, *, wide: bool = False, hint: str = IN_A_PIPE
+) -> None:
     """Print the result of a query as a table for people, or in a machine-readable format.
 
     Args:
@@ -82,7 +77,7 @@ def print_result(result: Result, form: OutputFormat, *, wide: bool = False, hint
         sys.stdout.write("\n".join(map(visible, text.split("\n"))) if sys.stdout.isatty() else text)
 
 
-def result_bytes(result: Result, form: OutputFormat) -> bytes:
+def result_bytes(result: QueryResult, form: OutputFormat) -> bytes:
     """Return the result of a query as file content; Parquet needs its Arrow table."""
     if form != "parquet":
         return _text(result, form).encode()
@@ -94,7 +89,7 @@ def result_bytes(result: Result, form: OutputFormat) -> bytes:
     return content.getvalue()
 
 
-def _text(result: Result, form: OutputFormat) -> str:
+def _text(result: QueryResult, form: OutputFormat) -> str:
     if form == "table":
         return "\n".join(["", *table_lines(result.columns, result.rows), "", ""])
     if form == "vertical":

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 import duckdb
 
-from trm_data.catalog.query import QueryResult, attach_catalog, frame_locked, lock, run_locked, tables_read
+from trm_data.catalog.query import attach_catalog, frame_locked, lock, run_locked, tables_read
 from trm_data.catalog.schema import TABLES as CATALOG_TABLES
 from trm_data.catalog.schema import quote_literal
 from trm_data.errors import CorruptFileError, Note, QueryError
+from trm_data.show.render import QueryResult
 from trm_data.storage.root import Layout, Root, root_to_read
 from trm_eval.tables.index import attach_empty, attach_empty_catalog, forget, problems_of, results_index
 from trm_eval.tables.live import claims_table, experiment_table, token_table

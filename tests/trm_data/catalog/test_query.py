@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 
 from tests.trm_data.show.test_table import Terminal
-from trm_data.catalog.query import QueryResult, frame_locked, run_locked
+from trm_data.catalog.query import frame_locked, run_locked
 from trm_data.errors import QueryError
-from trm_data.show.render import print_result, result_bytes
+from trm_data.show.render import QueryResult, print_result, result_bytes
 
 
 def ask(query: str, *, as_table: bool = False) -> QueryResult:
