@@ -10,6 +10,8 @@ import pytest
 
 import trm_data.storage.gcs
 from tests.gcs.server import GcsServer
+from tests.support.roots import copy_root
+from trm_data.manifest import read_manifest
 from trm_data.storage.root import Layout, resolve_root
 
 URL = "gs://bucket/trm"
@@ -45,6 +47,13 @@ def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], 
 def bucket(server: GcsServer, machine: Callable[[str], Layout]) -> Layout:
     """The layout of `URL` on the machine `first`."""
     return machine("first")
+
+
+@pytest.fixture
+def built(bucket: Layout, small_layout: Layout) -> str:
+    """Copy `small` to the bucket; return its content digest."""
+    copy_root(small_layout, bucket, "datasets/small")
+    return read_manifest(bucket, "small").content_digest
 
 
 @pytest.fixture

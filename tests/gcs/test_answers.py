@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,6 @@ import pytest
 import trm_data.storage.gcs
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
-from tests.support.roots import copy_root
-from trm_data.engine.local import LocalEngine
 from trm_data.errors import BucketError, CorruptDatasetError, SpecError
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import read_manifest
@@ -23,17 +20,8 @@ from trm_data.storage.root import Layout
 
 Make = Callable[..., Any]
 Machine = Callable[[str], Layout]
-BIN = Path(sys.executable).parent
-ONE = LocalEngine(1)
 FOLDER = "trm/datasets/small/"
 MANIFEST = f"{FOLDER}manifest.json"
-
-
-@pytest.fixture
-def built(bucket: Layout, small_layout: Layout) -> str:
-    """Copy `small` to the bucket; return its content digest."""
-    copy_root(small_layout, bucket, "datasets/small")
-    return read_manifest(bucket, "small").content_digest
 
 
 @pytest.mark.parametrize("fault", ["shortened_downloads", "flipped_downloads"])

@@ -15,9 +15,7 @@ import pytest
 
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
-from tests.support.roots import copy_root
 from trm_data.engine.local import LocalEngine
-from trm_data.manifest import read_manifest
 from trm_data.storage.root import Layout
 from trm_data.verify.flow import verify_dataset
 
@@ -27,13 +25,6 @@ BIN = Path(sys.executable).parent
 ONE = LocalEngine(1)
 FOLDER = "trm/datasets/small/"
 MANIFEST = f"{FOLDER}manifest.json"
-
-
-@pytest.fixture
-def built(bucket: Layout, small_layout: Layout) -> str:
-    """Copy `small` to the bucket; return its content digest."""
-    copy_root(small_layout, bucket, "datasets/small")
-    return read_manifest(bucket, "small").content_digest
 
 
 def generations(server: GcsServer) -> dict[str, int]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,27 +10,16 @@ import pytest
 
 from tests.gcs.conftest import URL
 from tests.gcs.server import GcsServer
-from tests.support.roots import copy_root
 from trm_data.building.flow import build_dataset
 from trm_data.engine.local import LocalEngine
-from trm_data.manifest import read_manifest
 from trm_data.storage.gcs import bucket_store
 from trm_data.storage.root import Layout
 from trm_data.verify.flow import verify_dataset
 
 Make = Callable[..., Any]
 Machine = Callable[[str], Layout]
-BIN = Path(sys.executable).parent
 ONE = LocalEngine(1)
 FOLDER = "trm/datasets/small/"
-MANIFEST = f"{FOLDER}manifest.json"
-
-
-@pytest.fixture
-def built(bucket: Layout, small_layout: Layout) -> str:
-    """Copy `small` to the bucket; return its content digest."""
-    copy_root(small_layout, bucket, "datasets/small")
-    return read_manifest(bucket, "small").content_digest
 
 
 def replace_bytes(server: GcsServer, name: str) -> bytes:
@@ -112,26 +99,3 @@ def test_a_server_that_takes_line_ends_seriously(
 
         assert bucket_store(URL).upload("notes/x", tmp_path / "file", hashlib.sha256(content).hexdigest())
         assert server.objects["bucket"]["trm/notes/x"].data == content
-
-
-@pytest.mark.parametrize(
-    ("key", "value"), [("num_examples", 41), ("group_digests", "broken"), ("sha256", "0" * 64), (None, None)]
-)
-def test_a_damaged_sidecar_poisons_no_rebuild(
-    server: GcsServer,
-    bucket: Layout,
-    built: str,
-    request_small: Make,
-    machine: Machine,
-    key: str | None,
-    value: object,
-) -> None:
-    name = next(name for name in server.names("bucket") if name.endswith(".array_record.json"))
-    whole = server.objects["bucket"][name].data
-    other = whole[:100] if key is None else json.dumps({**json.loads(whole), key: value}).encode()
-    server.put("bucket", name, other)
-    del server.objects["bucket"][MANIFEST]
-    again = build_dataset(request_small(), bucket, shard_examples=200, engine=ONE)
-    assert (again.shards_written, again.manifest.content_digest) == (1, built)
-    assert server.objects["bucket"][name].data == whole
-    assert verify_dataset(machine("second"), "small").problems == []
