@@ -30,7 +30,7 @@ from trm_data.kinds.arc.source import read_tasks
 from trm_data.kinds.maze.source import read_mazes
 from trm_data.kinds.sudoku.source import read_puzzles
 from trm_data.kinds.table.source import read_table
-from trm_data.manifest import find_manifest, read_manifest
+from trm_data.manifest import find_manifest, manifest_from_json, read_manifest
 from trm_data.named import names_of
 from trm_data.shards.reader import read_rows
 from trm_data.shards.writer import sidecar_from_bytes, sidecar_path
@@ -165,6 +165,10 @@ def readers(run: Evaluated, folder: Path) -> dict[str, Reader]:
     csv, txt, mazes = source("csv", "p.csv"), source("txt", "p.txt"), source("csv", "m.csv")
     zipped, boxes = source("txt", "p.txt.gz"), source("table", "t.csv")
     arrays, columns = source("table", "t.npz"), source("table", "t.parquet")
+    packed = through("q.txt.gz", lambda: read_puzzles(source("txt", "q.txt.gz"), 9))
+    (folder / "solved").mkdir()
+    unsolved = {"a": {"train": task["train"], "test": [{"input": [[4]]}]}}
+    (folder / "solved" / "arc-agi_training_challenges.json").write_text(json.dumps(unsolved))
 
     return {
         "manifest": Reader(
@@ -210,6 +214,10 @@ def readers(run: Evaluated, folder: Path) -> dict[str, Reader]:
         "gzip": Reader(
             gzip.compress(question.encode()), through("p.txt.gz", lambda: read_puzzles(zipped, 9))
         ),
+        "text in gzip": Reader(
+            question.encode(),
+            lambda content: packed(gzip.compress(content, mtime=0)),
+        ),
         "maze csv": Reader(
             f"question,answer\n{maze_question},{maze_answer}\n".encode(),
             through("m.csv", lambda: read_mazes(mazes, 3, 3)),
@@ -227,6 +235,17 @@ def readers(run: Evaluated, folder: Path) -> dict[str, Reader]:
                 "kaggle/arc-agi_training_challenges.json",
                 lambda: read_tasks("kaggle", folder / "kaggle", ["training"]),
             ),
+        ),
+        "arc solutions": Reader(
+            b'{"a": [[[5]]]}',
+            through(
+                "solved/arc-agi_training_solutions.json",
+                lambda: read_tasks("kaggle", folder / "solved", ["training"]),
+            ),
+        ),
+        "arc repo": Reader(
+            json.dumps(task).encode(),
+            through("repo/training/00d62c1b.json", lambda: read_tasks("repo", folder / "repo", ["training"])),
         ),
         "npy layout": Reader(
             (folder / "npy" / "train" / "dataset.json").read_bytes(),
@@ -335,3 +354,11 @@ def test_inputs_that_coverage_guides(trained: Evaluated, tmp_path: Path) -> None
         )
         assert done.returncode == 0, (name, done.stdout[-2000:], done.stderr[-3000:])
     record("guided inputs", {"inputs": GUIDED * len(names), "readers": len(names), "crashes": 0})
+
+
+@pytest.mark.parametrize(
+    "value", [{}, {"format_version": 1}, {"format_version": "1"}, {"format_version": 1, "spec": []}]
+)
+def test_a_manifest_without_its_fields_is_refused(value: dict[str, Any]) -> None:
+    with pytest.raises(DataError):
+        manifest_from_json(value)
