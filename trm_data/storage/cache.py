@@ -34,7 +34,7 @@ FETCHING_S = 3600.0
 def user_cache() -> Path:
     """Return the cache folder: `TRM_CACHE`, else `trm` in the user's cache directory (XDG).
 
-    Everything in it except `kept/` may be deleted when nothing runs.
+    Everything in it may be deleted when nothing runs.
     """
     if chosen := os.environ.get("TRM_CACHE"):
         return Path(chosen).expanduser().absolute()
