@@ -12,9 +12,8 @@ A file has the default name that a build would give the dataset (docs/decisions/
 
 from __future__ import annotations
 
-import re
 import tomllib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
@@ -23,7 +22,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from trm_data.errors import BuildError, SpecError, no_such
-from trm_data.kinds.registry import built_in, kind_names, make_fields
+from trm_data.kinds.registry import kind_names, make_fields
 from trm_data.specs import DatasetSpec, check_name
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def _read(name: str, text: str) -> NamedDataset:
 
 
 def named_dataset(name: str) -> NamedDataset:
-    """Return the dataset with this name, in any spelling.
+    """Return the dataset with this name or alias.
 
     Raises:
         SpecError: There is no such dataset; the message names the closest dataset or kind.
@@ -111,28 +110,13 @@ def first_name(name: str) -> str:
 
 @lru_cache(1_000)
 def names_of(name: str) -> tuple[str, ...]:
-    """Return every name of the same dataset, the given one first, then the default spelling.
-
-    `1k` and `1000` are the same size, a kind has spellings (`aug-8` of a square maze is `aug-7`), and a named dataset
-    has aliases.
-    """
+    """Return every name of the same dataset: the given one, then the others of a named dataset, its file's first."""
     stem = name.removesuffix(_VIRTUAL)
-    found, new = [stem], [stem]
-    while new:
-        spellings = [other for known in new for other in _other_spellings(known)]
-        new = [other for other in dict.fromkeys(spellings) if other not in found]
-        found += new
-    return tuple(f"{other}{name[len(stem) :]}" for other in found)
-
-
-def _other_spellings(name: str) -> Iterator[str]:
-    yield re.sub(r"(?<=-)(\d+)k(?=-|$)", r"\g<1>000", name)
     for dataset in named_datasets().values():
-        if name in (dataset.name, *dataset.aliases):
-            yield from (dataset.name, *dataset.aliases)
-    for parts in built_in().values():
-        yield from parts.spellings(name)
-    yield re.sub(r"(?<=-)(\d+)000(?=-aug-)", r"\g<1>k", name)
+        if stem in (every := (dataset.name, *dataset.aliases)):
+            others = (f"{other}{name[len(stem) :]}" for other in every if other != stem)
+            return (name, *others)
+    return (name,)
 
 
 def is_meant(name: str, spec: DatasetSpec) -> bool:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-import trm_data
 from tests.support.roots import remove_dataset
 from trm_data import named
 from trm_data.building.estimate import estimate_build
@@ -17,7 +16,7 @@ from trm_data.errors import BuildError, DatasetNotFoundError, SpecError
 from trm_data.kinds.maze.options import MazeOptions
 from trm_data.kinds.registry import make_fields
 from trm_data.kinds.sudoku.options import SudokuOptions
-from trm_data.manifest import describe_dataset, read_manifest
+from trm_data.manifest import read_manifest
 from trm_data.named import (
     datasets_of_study,
     experiments_of,
@@ -29,7 +28,6 @@ from trm_data.named import (
 from trm_data.sources.base import SourceRef
 from trm_data.specs import BuildRequest, check_name
 from trm_data.storage.root import Layout, resolve_root
-from trm_data.verify.flow import verify_dataset
 
 TRM_DATA = Path(sys.executable).with_name("trm-data")
 
@@ -59,8 +57,6 @@ def test_no_two_datasets_have_a_name_in_common() -> None:
         ("sudoku-4x4-generated-10-aug-100", "sudoku-2x2-generated-10-aug-100"),
         ("maze-30x30-hard-1k", "maze-30x30-hard-1000-aug-0"),
         ("maze-30x30-hard-1k-aug-8", "maze-30x30-hard-1000-aug-7"),
-        ("maze-30x30-hard-1000-aug-8", "maze-30x30-hard-1000-aug-7"),
-        ("maze-50x50-generated-1k-aug-7", "maze-50x50-generated-1000-aug-7"),
     ],
 )
 def test_names_of_the_study_are_available(given: str, canonical: str) -> None:
@@ -68,25 +64,6 @@ def test_names_of_the_study_are_available(given: str, canonical: str) -> None:
     assert canonical in names_of(given)
     assert given in names_of(canonical)
     assert f"{canonical}-virtual" in names_of(f"{given}-virtual")
-
-
-@pytest.mark.parametrize(
-    ("given", "others"),
-    [
-        ("maze-9x9-generated-20-aug-8", ["maze-9x9-generated-20-aug-7"]),
-        ("maze-5x6-generated-20-aug-4", ["maze-5x6-generated-20-aug-3"]),
-        ("maze-5x6-generated-20-aug-8", []),
-        ("maze-9x9-generated-20-aug-6", []),
-        ("sudoku-generated-20-aug-8", []),
-        ("mine-2k-aug-5", ["mine-2000-aug-5"]),
-        ("mine-2000-aug-5", ["mine-2k-aug-5"]),
-        ("mine-aug-1000", []),
-        ("mine-1500-aug-3", []),
-        ("mine", []),
-    ],
-)
-def test_spellings_of_a_users_own_names(given: str, others: list[str]) -> None:
-    assert list(names_of(given)) == [given, *others]
 
 
 def request(**changes: Any) -> BuildRequest:
@@ -105,27 +82,6 @@ def test_names_say_what_is_not_as_usual() -> None:
     assert request(options=rated).names() == (f"{stem}-min-rating-2-max-rating-100", stem)
     assert request(seed=1, name="mine").names() == ("mine",)
     assert check_name(request(options=bins, seed=7).dataset_name())
-
-
-def test_a_dataset_opens_under_all_its_names(tmp_path: Path) -> None:
-    layout = resolve_root(tmp_path)
-    built = build_dataset(request(name="mine-1k-aug-0"), layout).manifest
-    assert trm_data.open_dataset("mine-1000-aug-0", layout).content_digest == built.content_digest
-    assert read_manifest(layout, "mine-1000-aug-0").name == "mine-1k-aug-0"
-    assert verify_dataset(layout, "mine-1000-aug-0").problems == []
-    assert describe_dataset(layout, "mine-1000-aug-0")["name"] == "mine-1k-aug-0"
-    again = build_dataset(request(name="mine-1000-aug-0"), layout)
-    assert again.unchanged
-    assert again.manifest.name == "mine-1k-aug-0"
-    assert layout.dataset_names() == ["mine-1k-aug-0"]
-    other = build_dataset(request(size=4, name="mine-1000-aug-0"), layout).manifest
-    assert other.name == "mine-1000-aug-0"
-    assert read_manifest(layout, "mine-1000-aug-0") == other
-    remove_dataset(layout, "mine-1000-aug-0")
-    remove_dataset(layout, "mine-1k-aug-0")
-    assert layout.dataset_names() == []
-    with pytest.raises(DatasetNotFoundError, match="no dataset 'mine-1000-aug-0'"):
-        read_manifest(layout, "mine-1000-aug-0")
 
 
 def test_a_dataset_named_before_names_said_the_seed_is_found(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import pkgutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -202,11 +202,6 @@ def _options_type(kind: str) -> type[Options]:
     return OwnOptions if parts is None else parts.options
 
 
-def one_spelling(name: str) -> Sequence[str]:
-    """Return no other spelling."""
-    return ()
-
-
 @dataclass(frozen=True, kw_only=True)
 class KindParts:
     """The parts of a kind of puzzle.
@@ -218,8 +213,6 @@ class KindParts:
         fields: Its build fields; None if `--option` takes them as text.
         warm: Module whose function `warm` runs the kernels of every build once, before workers are forked. In
             this package its `PARTS` are compiled in parallel at the first build.
-        spellings: Returns the spellings of a dataset name of this kind, that of default names first; empty if there is
-            only one, or if the name is not of this kind.
         shape_options: Returns options for imported rows with a grid of R x C cells and a number of tokens; None if the
             shape does not determine them. The rows are checked against them afterwards.
         form_of_rows: Completes these options from the rows themselves; None if the rows show nothing more.
@@ -232,7 +225,6 @@ class KindParts:
     options: type[Options] = OwnOptions
     fields: type[BuildFields] | None = None
     warm: str = ""
-    spellings: Callable[[str], Sequence[str]] = one_spelling
     shape_options: Callable[[int, int, int], Options] | None = None
     form_of_rows: Callable[[Any, ImportedRows], Options] | None = None
     import_request: Callable[[str, str | None, str | None], BuildRequest] | None = None

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -109,16 +107,6 @@ def symmetries(rows: int, columns: int) -> int:
     return 8 if rows == columns else 4
 
 
-def spellings(name: str) -> Sequence[str]:
-    """Return other spellings of a name: 7 augmentations and the original make 8 images; some names count all 8."""
-    found = re.fullmatch(r"(maze-(\d{1,2})x(\d{1,2})-.+-aug-)(\d)(-.+)?", name)
-    if found is None:
-        return ()
-    stem, rows, columns, aug, rest = found.groups(default="")
-    every = symmetries(int(rows), int(columns))
-    return [f"{stem}{count}{rest}" for count in (every - 1, every)] if every - int(aug) in (0, 1) else ()
-
-
 def shape_options(rows: int, columns: int, vocabulary_size: int) -> MazeOptions:
     """Return the options of a grid of this size."""
     return MazeOptions(rows=rows, columns=columns)
@@ -196,7 +184,6 @@ PARTS = KindParts(
     options=MazeOptions,
     fields=BuildMaze,
     warm="trm_data.kinds.maze.warm",
-    spellings=spellings,
     shape_options=shape_options,
     form_of_rows=form_of_rows,
 )
