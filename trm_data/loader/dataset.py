@@ -99,8 +99,6 @@ class Dataset:
         Raises:
             IndexError: There is no such row, or the numbers are not integers.
         """
-        if isinstance(index, str):
-            raise IndexError(f"{index!r}: {self._instead_of(index)}")
         if isinstance(index, slice):
             return self.read(np.arange(*index.indices(len(self)), dtype=np.int64))
         if isinstance(index, SupportsIndex) and not isinstance(index, np.ndarray):
@@ -112,11 +110,8 @@ class Dataset:
             raise IndexError(
                 f"row {index!r}: expected a whole number, a slice or a list of whole numbers"
             ) from error
-        if rows.dtype == np.bool_:
-            raise IndexError(
-                f"rows: got {rows.dtype}, expected whole numbers; np.flatnonzero(mask) gives them"
-            )
-        return self.read(np.where(rows < 0, rows + len(self), rows) if rows.ndim else rows)
+        # `read` refuses other types; a mask would become rows 0 and 1 here.
+        return self.read(np.where(rows < 0, rows + len(self), rows) if rows.dtype.kind in "iu" else rows)
 
     def __iter__(self) -> Iterator[Row]:
         """Yield every row in order."""
@@ -124,12 +119,6 @@ class Dataset:
             batch = self[begin : begin + READ_AT_ONCE]
             for row in range(len(batch["inputs"])):
                 yield {name: column[row] for name, column in batch.items()}
-
-    def _instead_of(self, name: str) -> str:
-        """Return the hint for a name used as a row index."""
-        if name in SPLITS:
-            return f"this is the split {self.split!r} of {self.name}; open_dataset(name, split={name!r}) opens it"
-        return f"rows are found by their numbers; dataset[:100][{name!r}] is a column of some of them"
 
     def _counted(self, row: int) -> int:
         """Return a row's number from 0; negative ones count from the end."""
