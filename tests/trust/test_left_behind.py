@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import time
@@ -13,7 +12,6 @@ import pytest
 from tests.support.roots import root_with
 from tests.trm_eval.conftest import Evaluated
 from trm_data.building.flow import build_dataset
-from trm_data.catalog.query import query_catalog
 from trm_data.catalog.write import refresh_catalog
 from trm_data.engine.local import LocalEngine
 from trm_data.storage.atomic import LEFT_S, remove_temporary
@@ -30,29 +28,13 @@ def layout(small_layout: Layout, tmp_path: Path) -> Layout:
     return root_with("small", tmp_path / "root", small_layout)
 
 
-@pytest.mark.parametrize("command", ["sql", "refresh"])
-def test_of_the_index(layout: Layout, command: str) -> None:
+def test_of_the_index(layout: Layout) -> None:
     root = Path(layout.place)
     for name in LEFT:
         (root / name).write_bytes(b"half")
-    if command == "sql":
-        query_catalog(layout, "SELECT 1")
-    else:
-        refresh_catalog(layout)
+    refresh_catalog(layout)
     assert not list(root.glob(".tmp-*"))
     assert layout.catalog.is_file()
-
-
-def test_of_the_index_not_while_another_writes_it(layout: Layout) -> None:
-    query_catalog(layout, "SELECT 1")  # the index is there, so the query below needs no lock
-    left = Path(layout.place) / LEFT[0]
-    left.write_bytes(b"half")
-    with (layout.locks / "catalog.duckdb.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        query_catalog(layout, "SELECT 1")
-        assert left.exists()
-    query_catalog(layout, "SELECT 1")
-    assert not left.exists()
 
 
 def test_of_a_build(layout: Layout, request_small) -> None:

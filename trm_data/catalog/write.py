@@ -325,7 +325,8 @@ def rewritten(index: Path) -> Generator[Path, None, None]:
     with (locks / f"{index.name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         temporary = temporary_path(index)
-        _remove_left(index)
+        for path in index.parent.glob(f".tmp-*-{index.name}*"):  # of killed processes
+            path.unlink(missing_ok=True)
         try:
             yield temporary
             temporary.replace(index)
@@ -336,21 +337,6 @@ def rewritten(index: Path) -> Generator[Path, None, None]:
         finally:
             for path in (temporary, Path(f"{temporary}.wal")):
                 path.unlink(missing_ok=True)
-
-
-def _remove_left(index: Path) -> None:
-    """Remove temporary files of killed processes. The caller holds the lock of the index."""
-    for path in index.parent.glob(f".tmp-*-{index.name}*"):
-        path.unlink(missing_ok=True)
-
-
-def remove_unfinished(index: Path) -> None:
-    """Remove temporary files of killed processes, if no process writes the index."""
-    if next(index.parent.glob(f".tmp-*-{index.name}*"), None) is None:
-        return
-    with contextlib.suppress(OSError), (index.parent / ".locks" / f"{index.name}.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        _remove_left(index)
 
 
 def _copy_index(layout: Layout, temporary: Path) -> bool:
@@ -452,7 +438,6 @@ def catalog_index(layout: Layout) -> tuple[Path, list[str]]:
     if not manifests:
         raise QueryError(f"no datasets under {layout.place} yet: trm-data build sudoku")
     built = {name: found.content_digest for name, found in manifests.items() if isinstance(found, Manifest)}
-    remove_unfinished(layout.catalog)
     if _indexed(layout.catalog) != built:
         return layout.catalog, refresh_catalog(layout)
     return layout.catalog, [
