@@ -90,37 +90,20 @@ def test_a_state_may_be_its_own_result() -> None:
     np.testing.assert_array_equal(state, expected)
 
 
-def _all_candidates() -> State:
-    return np.array([(1 << 27) - 1] * WORDS + [0] * (PLACED + 1 - WORDS), np.uint64)
-
-
-def _refused(state: State) -> bool:
-    by_tables = _one_after_the_other(state, 0, ALL_BITS) is None
-    return by_tables and not propagate_nine(state, state.copy(), 0, ALL_BITS)
-
-
-def test_two_digits_that_have_only_one_cell_of_a_row_are_refused() -> None:
-    state = _all_candidates()
-    state[[0, 3]] &= ~np.uint64(0o776)  # all of the first row except its first cell
-    assert _refused(state)
-
-
-def test_two_cells_of_a_row_that_have_only_one_digit_are_refused() -> None:
-    state = _all_candidates()
-    state[3:WORDS:3] &= ~np.uint64(0o003)  # the first two cells have only the first digit
-    assert _refused(state)
-
-
-def test_a_cell_without_digits_is_refused() -> None:
-    state = _all_candidates()
-    state[0:WORDS:3] &= ~np.uint64(0o001)
-    assert _refused(state)
-
-
-def test_a_digit_without_cells_in_a_row_is_refused() -> None:
-    state = _all_candidates()
-    state[4] &= ~np.uint64(0o777)
-    assert _refused(state)
+@pytest.mark.parametrize(
+    ("words", "excluded"),
+    [
+        pytest.param([0, 3], 0o776, id="two digits with one cell of a row"),
+        pytest.param(slice(3, WORDS, 3), 0o003, id="two cells of a row with one digit"),
+        pytest.param(slice(0, WORDS, 3), 0o001, id="a cell without digits"),
+        pytest.param([4], 0o777, id="a digit without cells in a row"),
+    ],
+)
+def test_a_state_without_solution_is_refused(words: list[int] | slice, excluded: int) -> None:
+    state = np.array([(1 << 27) - 1] * WORDS + [0] * (PLACED + 1 - WORDS), np.uint64)
+    state[words] &= ~np.uint64(excluded)
+    assert _one_after_the_other(state, 0, ALL_BITS) is None
+    assert not propagate_nine(state, state.copy(), 0, ALL_BITS)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -132,16 +115,6 @@ def test_clues_are_loaded_as_one_after_the_other(seed: int) -> None:
     load_clues_nine(state, around[32 : 32 + 81])
     np.testing.assert_array_equal(state[:PLACED], _loaded(puzzle)[:PLACED])
     assert state[PLACED] == 7
-
-
-def test_clues_that_contradict_each_other_have_no_solution() -> None:
-    puzzle = generate(5, 1, 0, 1, 3, 3)[0][0]
-    for cells in ((0, 8), (0, 72), (0, 20)):  # in a row, a column, a box
-        wrong = puzzle.copy()
-        wrong[list(cells)] = 5
-        found = solve(wrong[None], 3, 3)
-        assert found.counts[0] == 0
-        assert found.guesses[0] == 0
 
 
 SUDOKU = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "sudoku"
