@@ -24,7 +24,7 @@ from trm_data.kinds.registry import spec_from_json
 from trm_data.named import is_meant, named_datasets, names_of
 from trm_data.specs import SPLITS, DatasetSpec, canonical_json
 from trm_data.storage.atomic import parse_json
-from trm_data.storage.root import MANIFEST, DatasetFolder, Layout, Root, check_entry, resolve_root
+from trm_data.storage.root import MANIFEST, DatasetFolder, FileEntry, Layout, Root, check_entry, resolve_root
 
 FORMAT_VERSION = 1
 _MOST_CELLS = 2**31 - 1
@@ -32,12 +32,9 @@ _MOST_CELLS = 2**31 - 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShardEntry:
+class ShardEntry(FileEntry):
     """The manifest's entry of a shard."""
 
-    file: str
-    sha256: str
-    size_bytes: int
     num_records: int
     num_examples: int
     first_group: int
@@ -55,15 +52,6 @@ class SplitEntry:
     """Number of rows that the loader returns; a virtual dataset stores only the rows of the originals."""
     digest: str
     shards: tuple[ShardEntry, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileEntry:
-    """The manifest's entry of a catalog file."""
-
-    file: str
-    sha256: str
-    size_bytes: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +87,7 @@ class Manifest:
         return sum(split.num_examples for split in self.splits.values())
 
     @property
-    def files(self) -> list[ShardEntry | FileEntry]:
+    def files(self) -> list[FileEntry]:
         """All shards and catalog files."""
         return [*(shard for split in self.splits.values() for shard in split.shards), *self.catalog]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 
@@ -16,7 +16,7 @@ from trm_data.kinds.base import Kind
 from trm_data.manifest import Manifest, ShardEntry, SplitEntry, write_manifest
 from trm_data.records import Selection
 from trm_data.shards.reader import content_digest, split_digest
-from trm_data.shards.writer import ShardInfo, sidecar_name
+from trm_data.shards.writer import sidecar_name
 from trm_data.show.progress import Progress
 from trm_data.specs import BUILDER_VERSION, DatasetSpec, canonical_json
 from trm_data.storage.root import DatasetFolder
@@ -83,7 +83,10 @@ def _manifest(
             digest=split_digest(
                 geometry.sequence_length, digests, virtual=spec.digest() if augmented else ""
             ),
-            shards=tuple(_entry(shard.info) for _, shard in shards_of[split]),
+            shards=tuple(
+                ShardEntry(**{each.name: getattr(shard.info, each.name) for each in fields(ShardEntry)})
+                for _, shard in shards_of[split]
+            ),
         )
     return Manifest(
         name=name,
@@ -102,16 +105,4 @@ def _manifest(
         splits=splits,
         catalog=(),
         libraries={package: version(package) for package in ("array-record", "numba", "numpy", "pyarrow")},
-    )
-
-
-def _entry(info: ShardInfo) -> ShardEntry:
-    return ShardEntry(
-        file=info.file,
-        sha256=info.sha256,
-        size_bytes=info.size_bytes,
-        num_records=info.num_records,
-        num_examples=info.num_examples,
-        first_group=info.first_group,
-        num_groups=info.num_groups,
     )

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from trm_data.encode import numbers_of, texts_column
 from trm_data.errors import CorruptDatasetError
-from trm_data.manifest import FileEntry, Manifest
+from trm_data.manifest import Manifest
 from trm_data.records import Augmentations, Groups, SourceFile
 from trm_data.specs import Split
-from trm_data.storage.root import DatasetFolder
+from trm_data.storage.root import DatasetFolder, FileEntry
 
 if TYPE_CHECKING:
     import pyarrow as pa

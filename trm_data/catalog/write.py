@@ -24,11 +24,11 @@ from trm_data.catalog.schema import TABLES, quote_literal, schema_sql
 from trm_data.encode import constant_column, table_of
 from trm_data.errors import CorruptDatasetError, DatasetNotFoundError, ForeignDatasetError, Note, QueryError
 from trm_data.kinds.base import Kind
-from trm_data.manifest import FileEntry, Manifest, find_manifest, read_manifests
+from trm_data.manifest import Manifest, find_manifest, read_manifests
 from trm_data.records import Groups, Selection
 from trm_data.specs import Split
 from trm_data.storage.atomic import file_sha256, sync_file, temporary_path, write_bytes
-from trm_data.storage.root import Layout
+from trm_data.storage.root import FileEntry, Layout
 from trm_data.symmetry.base import MadeRows
 
 if TYPE_CHECKING:

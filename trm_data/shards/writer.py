@@ -28,6 +28,7 @@ from trm_data.storage.atomic import (
     temporary_path,
     write_bytes,
 )
+from trm_data.storage.root import FileEntry
 
 SUFFIX = ".array_record"
 
@@ -56,13 +57,10 @@ SIDECAR_VERSION = 2
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class ShardInfo:
+@dataclass(frozen=True, kw_only=True)
+class ShardInfo(FileEntry):
     """Metadata of a complete shard; its sidecar stores it as JSON."""
 
-    file: str
-    sha256: str
-    size_bytes: int
     num_records: int
     num_examples: int
     first_group: int

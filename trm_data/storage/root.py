@@ -20,7 +20,6 @@ import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from typing_extensions import override
 
@@ -42,26 +41,16 @@ BUCKET_URL = re.compile(r"gs://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](/[A-Za-z0-9_=.
 """URL of a root on a bucket, only with characters that have no meaning in a listing or a URL."""
 
 
-class StoredFile(Protocol):
-    """A manifest's entry of a file."""
+@dataclass(frozen=True, kw_only=True)
+class FileEntry:
+    """The manifest's entry of a file: its name within the dataset's folder, the sha256 of its bytes, and its size."""
 
-    @property
-    def file(self) -> str:
-        """Name within the dataset's folder."""
-        ...
-
-    @property
-    def size_bytes(self) -> int:
-        """Size."""
-        ...
-
-    @property
-    def sha256(self) -> str:
-        """sha256 of its bytes, hexadecimal."""
-        ...
+    file: str
+    sha256: str
+    size_bytes: int
 
 
-def check_entry(file: StoredFile) -> None:
+def check_entry(file: FileEntry) -> None:
     """Check that a manifest's entry names a file that a dataset can have, and no path outside its folder."""
     name, sha256, size = str(file.file), str(file.sha256), str(file.size_bytes)
     if not (FILE_PATTERN.fullmatch(name) and SHA256_PATTERN.fullmatch(sha256) and size.isdecimal()):
@@ -84,7 +73,7 @@ class DatasetFolder(Folder):
         """Return this machine's folder for the decoded rows of the split with this digest."""
         return self.store.machine / "cache" / "rows" / digest
 
-    def open(self, file: StoredFile, *, fresh: bool = False) -> Path:
+    def open(self, file: FileEntry, *, fresh: bool = False) -> Path:
         """Return a local path of a file of the dataset, checked against the manifest's digest.
 
         Args:
@@ -94,7 +83,7 @@ class DatasetFolder(Folder):
         check_entry(file)
         return self.store.fetch(self._name(file), file.size_bytes, file.sha256, fresh=fresh)
 
-    def damaged(self, files: Sequence[StoredFile]) -> list[str]:
+    def damaged(self, files: Sequence[FileEntry]) -> list[str]:
         """Return one line for each stored file that is missing or has other bytes."""
         for file in files:
             check_entry(file)
@@ -103,16 +92,16 @@ class DatasetFolder(Folder):
         )
         return [problem for problem in found if problem]
 
-    def missing_shards(self, files: Sequence[StoredFile]) -> list[str]:
+    def missing_shards(self, files: Sequence[FileEntry]) -> list[str]:
         """Return the shards among these files that are not in a listing of the folder."""
         there = set(self.names("*"))
         return [file.file for file in files if "/" not in file.file and file.file not in there]
 
-    def overwritten(self, files: Sequence[StoredFile]) -> list[str]:
+    def overwritten(self, files: Sequence[FileEntry]) -> list[str]:
         """Like `damaged`, for files just written, which another machine may have overwritten (only on a bucket)."""
         return [] if self.store.local else self.damaged(files)
 
-    def publish_built(self, file: StoredFile, check: Check = no_check) -> None:
+    def publish_built(self, file: FileEntry, check: Check = no_check) -> None:
         """Publish a complete file that a build has written into `here`."""
         check_entry(file)
         self.finish(file.file, file.sha256, check)
@@ -155,7 +144,7 @@ class DatasetFolder(Folder):
         if not self.store.local:
             shutil.rmtree(self.here, ignore_errors=True)
 
-    def _name(self, file: StoredFile) -> str:
+    def _name(self, file: FileEntry) -> str:
         return f"{self.path}/{file.file}"
 
 

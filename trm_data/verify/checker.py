@@ -17,13 +17,13 @@ from trm_data.catalog.read import SplitCatalog, other_datasets, read_split_catal
 from trm_data.errors import CorruptDatasetError
 from trm_data.kernel import kernel
 from trm_data.kinds.registry import load_kind
-from trm_data.manifest import FileEntry, Manifest, ShardEntry
+from trm_data.manifest import Manifest, ShardEntry
 from trm_data.records import Rows
 from trm_data.shards.reader import RowsMemory, content_digest, group_digests, read_rows, split_digest
 from trm_data.shards.writer import ShardInfo, sidecar_name, sidecar_problem
 from trm_data.show.progress import Progress
 from trm_data.specs import SPLITS, Split
-from trm_data.storage.root import DatasetFolder
+from trm_data.storage.root import DatasetFolder, FileEntry
 from trm_data.verify.rows import ShardRows, check_rows
 
 READ_AHEAD = 2
