@@ -34,15 +34,6 @@ CHUNK_ROWS = 8_192
 FILE_ROWS = 1 << 20
 HUB_LICENCES = ("apache-2.0", "mit", "cc0-1.0", "cc-by-4.0", "cc-by-sa-4.0", "bsd-3-clause")
 """Licences known to the Hugging Face hub, among those that sources state."""
-SIZES = (
-    (1e3, "n<1K"),
-    (1e4, "1K<n<10K"),
-    (1e5, "10K<n<100K"),
-    (1e6, "100K<n<1M"),
-    (1e7, "1M<n<10M"),
-    (1e8, "10M<n<100M"),
-)
-"""Size categories of the Hugging Face hub, each with its upper bound in rows."""
 
 
 def export_dataset(
@@ -241,7 +232,6 @@ def _test_puzzles(folder: DatasetFolder, manifest: Manifest) -> dict[str, Any]:
 
 def _hub_card(manifest: Manifest, sources: list[SourceFile]) -> str:
     """Return README.md of a Hugging Face dataset folder: hub metadata, how to load the data, and the dataset's card."""
-    size = next((name for below, name in SIZES if manifest.num_examples < below), "n>100M")
     licences = {source.licence or "unknown" for source in sources} or {"apache-2.0"}
     licence = licences.pop() if len(licences) == 1 else "other"
     known = licence.lower() in HUB_LICENCES
@@ -250,7 +240,6 @@ def _hub_card(manifest: Manifest, sources: list[SourceFile]) -> str:
         f"pretty_name: {json.dumps(manifest.name)}",
         f"license: {licence.lower() if known else 'unknown' if licence == 'unknown' else 'other'}",
         f"tags: [{json.dumps(manifest.kind)}, puzzles, tiny-recursive-model]",
-        f"size_categories: [{size}]",
         "configs:",
         "- config_name: default",
         "  data_files:",

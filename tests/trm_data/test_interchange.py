@@ -463,7 +463,6 @@ def test_the_card_for_the_hub_says_licence_tags_size_and_how_to_load(
     front = yaml.safe_load(card.split("---")[1])
     assert front["license"] == "apache-2.0"
     assert front["tags"] == ["sudoku", "puzzles", "tiny-recursive-model"]
-    assert front["size_categories"] == ["n<1K"]
     assert [each["split"] for each in front["configs"][0]["data_files"]] == ["train", "validation", "test"]
     for each in front["configs"][0]["data_files"]:  # the files that the hub would load
         files = sorted((tmp_path / "out").glob(each["path"]))
