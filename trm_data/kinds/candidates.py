@@ -56,38 +56,22 @@ class Candidates:
     @staticmethod
     def of_columns(columns: Mapping[str, NDArray[Any]]) -> Candidates:
         """Return candidates from arrays by name, the inverse of `columns`."""
-        return Candidates(
-            inputs=columns["inputs"],
-            labels=columns["labels"],
-            source_rows=columns["source_rows"],
-            hashes=columns["hashes"],
-            automorphisms=columns["automorphisms"],
-            facts={
-                name.removeprefix(_FACT): values for name, values in columns.items() if name.startswith(_FACT)
-            },
-        )
+        facts = {
+            name.removeprefix(_FACT): values for name, values in columns.items() if name.startswith(_FACT)
+        }
+        others = {name: values for name, values in columns.items() if not name.startswith(_FACT)}
+        return Candidates(**others, facts=facts)
 
     def take(self, positions: NDArray[np.int64] | list[int]) -> Candidates:
         """Return the candidates at `positions`."""
-        return Candidates(
-            inputs=self.inputs[positions],
-            labels=self.labels[positions],
-            source_rows=self.source_rows[positions],
-            hashes=self.hashes[positions],
-            automorphisms=self.automorphisms[positions],
-            facts={name: values[positions] for name, values in self.facts.items()},
-        )
+        return Candidates.of_columns({name: values[positions] for name, values in self.columns().items()})
 
     @staticmethod
     def concatenate(parts: list[Candidates]) -> Candidates:
         """Return all candidates of `parts` in order."""
-        return Candidates(
-            inputs=np.concatenate([part.inputs for part in parts]),
-            labels=np.concatenate([part.labels for part in parts]),
-            source_rows=np.concatenate([part.source_rows for part in parts]),
-            hashes=np.concatenate([part.hashes for part in parts]),
-            automorphisms=np.concatenate([part.automorphisms for part in parts]),
-            facts={name: np.concatenate([part.facts[name] for part in parts]) for name in parts[0].facts},
+        columns = [part.columns() for part in parts]
+        return Candidates.of_columns(
+            {name: np.concatenate([each[name] for each in columns]) for name in columns[0]}
         )
 
 
@@ -141,6 +125,6 @@ def _read(path: Path, bounds: tuple[int, int]) -> Candidates | None:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             found = Candidates.of_columns({name: file[name] for name in file.files})
-    except (ValueError, KeyError):  # intact, but of an older format
+    except (ValueError, TypeError):  # intact, but of an older format
         return None
     return found if np.array_equal(found.source_rows, np.arange(*bounds)) else None

@@ -82,17 +82,6 @@ def test_a_damaged_block_is_made_again(tmp_path: Path, damage: str) -> None:
     assert len(make.asked) == asked + 1
 
 
-@pytest.mark.slow  # the test above flips one byte in every suite
-def test_no_byte_can_change_unseen(tmp_path: Path) -> None:
-    whole = cached_block(Generator(), tmp_path, 0, 0)
-    (path,) = tmp_path.glob("*.block")
-    content = path.read_bytes()
-    for position in range(len(content)):
-        path.write_bytes(content[:position] + bytes([content[position] ^ 1]) + content[position + 1 :])
-        assert same(cached_block(make := Generator(), tmp_path, 0, 0), whole)
-        assert make.asked
-
-
 def test_a_folder_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert len(cached_block(Generator(), tmp_path / "file" / "below", 0, 0)) == BLOCK_CANDIDATES
