@@ -13,7 +13,7 @@ import json
 import re
 import shlex
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from typing_extensions import override
 
@@ -64,25 +64,6 @@ class SourceSpec:
     """Characters of the cells, if they differ from the default."""
 
 
-class Origin(Protocol):
-    """The parts of a source that a dataset's name contains."""
-
-    @property
-    def kind(self) -> str:
-        """Kind of source: `generated`, `csv`, `hf` and so on."""
-        ...
-
-    @property
-    def stem(self) -> str:
-        """Name of the file or folder without extensions; for a repository, its owner and name."""
-        ...
-
-    @property
-    def repository(self) -> str:
-        """Repository on the Hugging Face hub; empty if the source names none."""
-        ...
-
-
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """Options specific to one kind of puzzle: its part of a specification, and of names and commands.
@@ -109,7 +90,7 @@ class Options:
         """Return the words for the shape in a dataset's name; empty for the usual shape."""
         return []
 
-    def name_words(self, kind: str, source: Origin) -> list[str]:
+    def name_words(self, kind: str, source: SourceRef) -> list[str]:
         """Return the first words of a dataset's name: kind, shape and source."""
         words = [kind, *self.shape_words()]
         if source.kind == "generated":

@@ -11,7 +11,7 @@ from tyro.conf import arg
 
 from trm_data.kinds.fields import NO_DEFAULT_SHOWN, BuildFields
 from trm_data.kinds.registry import KindParts
-from trm_data.specs import DatasetSpec, Options, Origin
+from trm_data.specs import DatasetSpec, Options
 
 if TYPE_CHECKING:
     from trm_data.sources.base import SourceRef
@@ -38,7 +38,7 @@ class ArcOptions(Options):
     """Omit training tasks that are known duplicates of evaluation tasks."""
 
     @override
-    def name_words(self, kind: str, source: Origin) -> list[str]:
+    def name_words(self, kind: str, source: SourceRef) -> list[str]:
         concept = "concept" if "concept" in self.subsets else ""
         return [f"{kind}{self.version}{concept}", *(["distinct"] if self.drop_duplicates else [])]
 

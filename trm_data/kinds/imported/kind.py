@@ -30,7 +30,7 @@ from trm_data.kinds.base import (
 )
 from trm_data.kinds.imported.options import NAME, ImportedOptions
 from trm_data.kinds.registry import load_kind, options_from_json
-from trm_data.kinds.table.kind import PALETTE, SYMBOLS
+from trm_data.kinds.table.kind import draw_tokens
 from trm_data.records import Augmentations, Groups, Rows, Selection
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
@@ -113,7 +113,7 @@ class ImportedKind(Kind):
                 continue
             splits[split], classes[split] = _groups(found, split, sources.main.spec.name, rules)
             if problems := self.check_augmentations(spec, split, found.splits[split]):
-                raise SpecError(_without_rules(sources.main.spec.name, problems, spec))
+                raise _without_rules(sources.main.spec.name, problems, _options(spec).of)
         warnings: list[str] = []
         if rules is not None and (shared := rules[0].compare_splits(rules[1], classes).problems):
             warnings.append(
@@ -225,11 +225,7 @@ class ImportedKind(Kind):
         if (rules := _rules(spec)) is not None:
             return rules[0].draw(tokens, rules[1])
         options = _options(spec)
-        grid = tokens.reshape(options.rows, options.columns)
-        symbols = tuple(
-            "".join(SYMBOLS[token] if token < len(SYMBOLS) else "?" for token in row) for row in grid.tolist()
-        )
-        return Drawing(symbols, (grid % len(PALETTE)).astype(np.uint8), PALETTE)
+        return draw_tokens(tokens.reshape(options.rows, options.columns))
 
 
 def _check_puzzles(
@@ -261,10 +257,11 @@ def _open_folder(source: SourceRef) -> Generator[Sources, None, None]:
     yield Sources(LocalSource(spec, shown=source.path, path=folder))
 
 
-def _without_rules(source: str, problems: Sequence[str], spec: DatasetSpec) -> str:
-    """Return the message on rows that break the rules of their kind."""
-    kind = _options(spec).of
-    return f"{source}: {'; '.join(problems)} (--kind rows imports them without the rules of {kind})"
+def _without_rules(source: str, problems: Sequence[str], kind: str) -> SpecError:
+    """Return the error for rows that break the rules of their kind."""
+    return SpecError(
+        f"{source}: {'; '.join(problems)} (--kind rows imports them without the rules of {kind})"
+    )
 
 
 def _groups(
@@ -291,9 +288,7 @@ def _groups(
         facts |= kind.facts(inner, *settled)
         checked = kind.check_puzzles(inner, split, BasePuzzles(*settled, first_examples, 0, facts))
         if checked.problems:
-            raise SpecError(
-                f"{source}: {'; '.join(checked.problems)} (--kind rows imports them without the rules of {inner.kind})"
-            )
+            raise _without_rules(source, checked.problems, inner.kind)
         hashes, classes = checked.canonical_hashes or hashes, checked.classes
     groups = Groups(
         inputs=inputs,

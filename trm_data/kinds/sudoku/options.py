@@ -11,9 +11,10 @@ from tyro.conf import arg
 from trm_data.errors import SpecError
 from trm_data.kinds.fields import NO_DEFAULT_SHOWN, PuzzleFields, parse_shape
 from trm_data.kinds.registry import KindParts
-from trm_data.specs import SUDOKU_EXTREME, DatasetSpec, Options, Origin
+from trm_data.specs import SUDOKU_EXTREME, DatasetSpec, Options
 
 if TYPE_CHECKING:
+    from trm_data.sources.base import SourceRef
     from trm_data.specs import BuildRequest
 
 
@@ -48,7 +49,7 @@ class SudokuOptions(Options):
         return [] if self.box == (3, 3) else [f"{self.box_rows}x{self.box_columns}"]
 
     @override
-    def name_words(self, kind: str, source: Origin) -> list[str]:
+    def name_words(self, kind: str, source: SourceRef) -> list[str]:
         words = super().name_words(kind, source)
         return [*words, "extreme"] if self.difficulty == "extreme" else words
 

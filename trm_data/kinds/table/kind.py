@@ -90,11 +90,7 @@ class TableKind(GridKind):
     @override
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
         options = _options(spec)
-        grid = tokens.reshape(options.rows, options.columns)
-        symbols = tuple(
-            "".join(SYMBOLS[token] if token < len(SYMBOLS) else "?" for token in row) for row in grid.tolist()
-        )
-        return Drawing(symbols, (grid % len(PALETTE)).astype(np.uint8), PALETTE)
+        return draw_tokens(tokens.reshape(options.rows, options.columns))
 
 
 PALETTE = (
@@ -108,6 +104,14 @@ PALETTE = (
     "#cffafe",
     "#e5e7eb",
 )
+
+
+def draw_tokens(grid: NDArray[np.uint8]) -> Drawing:
+    """Return tokens [R, C] as a drawing with a symbol and a colour for each."""
+    symbols = tuple(
+        "".join(SYMBOLS[token] if token < len(SYMBOLS) else "?" for token in row) for row in grid.tolist()
+    )
+    return Drawing(symbols, (grid % len(PALETTE)).astype(np.uint8), PALETTE)
 
 
 def grid_hashes(options: TableOptions, inputs: NDArray[np.uint8]) -> list[str]:
