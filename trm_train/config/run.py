@@ -65,8 +65,8 @@ class ExecutionConfig:
     shard_parameters: bool = False
     """Split parameters, optimizer state and average over all devices; they are gathered at the start of every step."""
     micro_batches: int | Literal["auto"] = "auto"
-    """Number of microbatches of a batch; the gradient is that of the whole batch. auto: the fewest that fit into the
-    devices; on a CPU, those that fit into its caches, which is faster."""
+    """Number of microbatches of a batch, with the gradient of the whole batch. auto: the fewest that fit into the
+    devices, or into the caches of a CPU."""
     rematerialise: bool = False
     """Recompute activations inside a level in the backward pass: less memory, more time."""
 

@@ -95,7 +95,7 @@ def tracker() -> Told:
 @pytest.fixture
 def observer(small_layout: Layout, folder: Folder, clock: Clock, tracker: Told) -> Recorder:
     record = make_record(EXPERIMENT, TINY, read_manifest(small_layout, "small"))
-    compiled: Any = SimpleNamespace(seconds=3.0, num_parameters=1)
+    compiled: Any = SimpleNamespace(seconds=3.0, num_parameters=1, micro_batches=1)
     console = RunConsole(TINY, quiet=True)
     rates = np.full(1000, 1e-3)
     pace = Pace(lambda _: 4e6, 1e7)
