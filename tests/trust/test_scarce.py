@@ -68,7 +68,7 @@ def test_threads_are_counted_before_a_shard_is_opened(
     assert list(tmp_path.iterdir()) == []
 
 
-LIMITS = [(900, "2"), (1600, "1")]
+LIMITS = [(800, "2"), (1600, "1")]
 OTHERS = [
     pytest.param(limit, workers, marks=pytest.mark.slow) for limit in (1100, 1300, 1500) for workers in "12"
 ]

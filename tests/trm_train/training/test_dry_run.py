@@ -62,9 +62,13 @@ def test_where_no_device_says_what_it_holds_nothing_is_said_to_fit(small_layout:
 
 
 def test_a_step_that_does_not_fit_is_said_with_a_way_out(small_layout: Layout) -> None:
-    done = train(*SMALL, "40000000", "--root", small_layout.place, "--dry-run", "--device", "v5 lite")
+    large = [*SMALL, "40000000", "--root", small_layout.place, "--dry-run", "--device", "v5 lite"]
+    done = train(*large, "--execution.micro-batches", "1")
     assert done.returncode == Exit.FOUND, done.stderr
     assert "GB a device, which holds 17.2 GB: too much; --execution.micro-batches N" in done.stdout
+    done = train(*large)
+    assert done.returncode == Exit.ERROR
+    assert "does not fit into a device, even in 40000000 microbatches" in done.stderr
 
 
 def test_devices_are_asked_for_by_a_dry_run_alone(small_layout: Layout) -> None:
