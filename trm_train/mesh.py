@@ -334,13 +334,18 @@ def peak_flops_per_s(mesh: Mesh, device_tflops: float = 0.0) -> float | None:
     return sum(known) if len(known) == len(peaks) else None
 
 
+def on_cpu(mesh: Mesh) -> bool:
+    """Return whether a mesh consists of CPUs."""
+    return mesh.devices.flat[0].platform == "cpu"
+
+
 def cpu_threads(mesh: Mesh) -> int | None:
     """Return the number of threads that XLA computes with on a CPU; None on other devices.
 
     XLA divides long sums and weight gradients over its threads, so results of different numbers differ by rounding.
     XLA takes the environment variable NPROC, or else the cores that this process may use.
     """
-    if mesh.devices.flat[0].platform != "cpu":
+    if not on_cpu(mesh):
         return None
     given = os.environ.get("NPROC", "")
     return int(given) if given.isdecimal() and int(given) else len(os.sched_getaffinity(0))

@@ -256,7 +256,17 @@ def test_a_curriculum_that_cannot_be(curriculum: Curriculum, message: str) -> No
 
 @pytest.mark.parametrize(
     ("slots", "length", "pieces"),
-    [(64, 82, 8), (16, 97, 2), (32, 65, 4), (16, 901, 16), (8, 17, 1), (31, 82, 1), (30, 82, 3), (32, 52, 2)],
+    [
+        (64, 82, 8),
+        (16, 97, 2),
+        (32, 65, 4),
+        (16, 901, 8),
+        (1, 901, 1),
+        (8, 17, 1),
+        (31, 82, 1),
+        (30, 82, 3),
+        (32, 52, 2),
+    ],
 )
 def test_microbatches_of_a_cpu_fit_into_its_caches(slots: int, length: int, pieces: int) -> None:
     assert cached_pieces(slots, length) == pieces

@@ -31,7 +31,7 @@ STUDY = Study(
 )
 
 PIECES = {24_576: 2, 49_152: 4}
-"""Microbatches of the largest batches, at the scale full."""
+"""Microbatches of the largest batches, which only the scale full has."""
 
 
 def times(factor: float, config: RunConfig, setting: Setting) -> RunConfig:
@@ -47,7 +47,7 @@ def times(factor: float, config: RunConfig, setting: Setting) -> RunConfig:
     execution = dataclasses.replace(
         config.execution,
         validate_every=max(steps // 10, 1),
-        micro_batches=PIECES.get(batch, "auto") if setting.scale == "full" else "auto",
+        micro_batches=PIECES.get(batch, "auto"),
     )
     return dataclasses.replace(
         config,

@@ -27,7 +27,15 @@ from jaxtyping import Array, Int
 from trm_data.storage.cache import user_cache
 from trm_train.config.run import InputSpec, RunConfig
 from trm_train.errors import ConfigError
-from trm_train.mesh import Exchange, batch_sharding, batches_sharding, exchanges, jit_train_step, replicated
+from trm_train.mesh import (
+    Exchange,
+    batch_sharding,
+    batches_sharding,
+    exchanges,
+    jit_train_step,
+    on_cpu,
+    replicated,
+)
 from trm_train.state import TrainState, abstract_state, abstract_weights
 from trm_train.step.train import TrainStep, make_train_step
 
@@ -116,7 +124,7 @@ def compile_train_step(
     limit = limit_bytes if limit_bytes is not None else usable_bytes(mesh)
     slots = config.data.global_batch_size // mesh.shape["data"]
     counts = [pieces for pieces in range(1, slots + 1) if slots % pieces == 0]
-    if limit_bytes is None and mesh.devices.flat[0].platform == "cpu":
+    if limit_bytes is None and on_cpu(mesh):
         pieces = cached_pieces(slots, config.model.puzzle_positions + spec.sequence_length)
         counts = [count for count in counts if count >= pieces]
     while True:
@@ -147,12 +155,17 @@ def compile_train_step(
         ]
 
 
-def cached_pieces(slots: int, length: int) -> int:
-    """Return the number of microbatches of a CPU: of at most `CACHED_POSITIONS`, or 1 if only far smaller ones divide.
+def cached_rows(length: int) -> int:
+    """Return the most rows whose activations fit into a CPU's caches; a single row is slower than two, at any length.
 
     Measured on two cores with 2 MB of L2 cache each: docs/performance.md.
     """
-    most = max(CACHED_POSITIONS // length, 1)
+    return max(CACHED_POSITIONS // length, 2)
+
+
+def cached_pieces(slots: int, length: int) -> int:
+    """Return the number of microbatches of a CPU: of at most `cached_rows`, or 1 if only far smaller ones divide."""
+    most = cached_rows(length)
     rows = max(count for count in range(1, min(most, slots) + 1) if slots % count == 0)
     return slots // rows if 2 * rows > most or rows == slots else 1
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import Dataset
 from trm_data.loader.pipeline import ReadsRows, evaluation_batches
-from trm_train.mesh import batch_sharding, data_part, make_gather, put_batch
-from trm_train.step.compile import CACHED_POSITIONS
+from trm_train.mesh import batch_sharding, data_part, make_gather, on_cpu, put_batch
+from trm_train.step.compile import cached_rows
 from trm_train.step.evaluate import EvalOutputs
 
 BATCH_EXAMPLES = 256
@@ -141,7 +141,7 @@ def evaluation_batch_size(dataset: ReadsRows, mesh: Mesh) -> int:
     On a CPU, the activations of a batch fit into its caches.
     """
     rows = min(BATCH_EXAMPLES, len(dataset))
-    if mesh.devices.flat[0].platform == "cpu":
+    if on_cpu(mesh):
         (length,) = dataset.read(np.arange(min(len(dataset), 1)))["inputs"].shape[1:]
-        rows = min(rows, max(CACHED_POSITIONS // length, 1))
+        rows = min(rows, cached_rows(length))
     return rows * mesh.shape["data"]
