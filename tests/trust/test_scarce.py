@@ -68,7 +68,7 @@ def test_threads_are_counted_before_a_shard_is_opened(
     assert list(tmp_path.iterdir()) == []
 
 
-LIMITS = [(800, "2"), (1600, "1")]
+LIMITS = [(800, "2"), (950, "2"), (1600, "1")]
 OTHERS = [
     pytest.param(limit, workers, marks=pytest.mark.slow) for limit in (1100, 1300, 1500) for workers in "12"
 ]
@@ -76,7 +76,7 @@ OTHERS = [
 
 @pytest.mark.parametrize(("megabytes", "workers"), [*LIMITS, *OTHERS])
 def test_a_build_with_scarce_memory_ends_with_one_line(tmp_path: Path, megabytes: int, workers: str) -> None:
-    """It used to hang in ArrayRecord, which waits for threads that cannot start."""
+    """It used to hang in ArrayRecord and in OpenBLAS, which wait for threads that cannot start."""
     command = [str(BIN / "trm-data"), *BUILD.split(), workers, "--root", str(tmp_path)]
     limited = ["sh", "-c", f'ulimit -v {megabytes * 1000} && exec "$@"', "sh", *command]
     done = subprocess.run(limited, capture_output=True, text=True, timeout=600)
