@@ -109,23 +109,6 @@ def say_what_is_left_out(program: str, problems: Sequence[str], *, skip: bool) -
     return Exit.FOUND if damaged and not skip else Exit.DONE
 
 
-def confirm(program: str, command: str, what: str) -> bool:
-    """Ask for confirmation on the terminal before something is removed; without a terminal the answer is no.
-
-    Args:
-        program: Program that asks.
-        command: Its command.
-        what: The action to confirm, such as `remove X`.
-    """
-    if not sys.stdin.isatty():
-        print(f"{program}: {command}: stdin is not a terminal. Add --yes to {what}", file=sys.stderr)
-        return False
-    if input(f"{what}? [y/N] ").strip().lower() in ("y", "yes"):
-        return True
-    print("nothing was removed")
-    return False
-
-
 def parse_command(
     program: str, description: str, commands: Any, arguments: Sequence[str], *, rest: bool = False
 ) -> Any:

@@ -17,7 +17,6 @@ from trm_train.commands.batch import Batch, refuse_other_dataset_options_of_batc
 from trm_train.commands.describe import Describe
 from trm_train.commands.launch import Launch
 from trm_train.commands.list import List
-from trm_train.commands.prune import Prune
 from trm_train.commands.run import Run, run_experiment
 from trm_train.commands.status import Status
 from trm_train.commands.weights import ExportWeights, ImportWeights
@@ -31,7 +30,6 @@ Command = (
     | Annotated[Batch, subcommand("batch")]
     | Annotated[Launch, subcommand("launch")]
     | Annotated[Status, subcommand("status")]
-    | Annotated[Prune, subcommand("prune")]
     | Annotated[ImportWeights, subcommand("import-weights")]
     | Annotated[ExportWeights, subcommand("export-weights")]
 )

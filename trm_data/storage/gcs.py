@@ -403,11 +403,6 @@ class BucketStore(Store):
         self.each(lambda there: self.delete_generation(there.name, there.generation), found)
 
     @override
-    def size_bytes(self, folder: str) -> int:
-        unfinished = [path.stat().st_size for path in self.working(folder).rglob("*") if path.is_file()]
-        return sum(there.size_bytes for there in self.listed(folder)) + sum(unfinished)
-
-    @override
     def fetch(self, name: str, size_bytes: int, sha256: str, *, fresh: bool = False) -> Path:
         fetch = partial(self.download, name)
         return cached_file(sha256, size_bytes, fetch, self.where(name), fresh=fresh)

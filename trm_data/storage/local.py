@@ -94,10 +94,6 @@ class LocalStore(Store):
             shutil.rmtree(self._path(folder))
 
     @override
-    def size_bytes(self, folder: str) -> int:
-        return sum(path.stat().st_size for path in self._path(folder).rglob("*") if path.is_file())
-
-    @override
     def listed(self, folder: str, pattern: str = "**") -> list[Stored]:
         top = str(self._path(folder))
         if pattern == "**":

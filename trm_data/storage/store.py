@@ -126,10 +126,6 @@ class Store(Protocol):
         """Delete every file below a folder except its lease; `folder` has no trailing `/`."""
         ...
 
-    def size_bytes(self, folder: str) -> int:
-        """Return the total size of all files below a folder, including this machine's unfinished files."""
-        ...
-
     def each(self, ask: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
         """Map a function that queries the store over the items, with `max_concurrent_requests` concurrent requests."""
         if self.max_concurrent_requests == 1:

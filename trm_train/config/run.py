@@ -57,9 +57,9 @@ class ExecutionConfig:
     keep_weights: int = 0
     """Number of newest weights-only checkpoints to keep (0: all)."""
     keep_weights_every: int = 0
-    """When old weights are pruned, keep every N-th step (0: keep none)."""
+    """With keep_weights, also keep every N-th step (0: keep none)."""
     keep_best_weights: bool = True
-    """When old weights are pruned, keep those with the best validation."""
+    """With keep_weights, also keep those with the best validation."""
     model_parallel: int = 1
     """Devices along the mesh axis `model`; the others are along `data`."""
     shard_parameters: bool = False
