@@ -15,7 +15,7 @@ from tyro.conf import Positional, arg
 from trm_data.command import WIDE_SHOWS, Exit, Json, Root, Wide, emit
 from trm_data.commands.common import duration
 from trm_data.storage.root import resolve_root
-from trm_train.commands.common import percent, validation_of
+from trm_train.commands.common import validation_of
 
 if TYPE_CHECKING:
     from trm_train.runs.status import RunOverview
@@ -80,8 +80,6 @@ def _facts(one: RunOverview) -> dict[str, Any]:
     if status is not None:
         facts |= {name: value for name, value in asdict(status).items() if name not in ("state", "reason")}
         facts["seconds_left"] = one.seconds_left if one.condition == "running" else None
-    if one.workers:
-        facts["heartbeats"] = [asdict(worker) for worker in one.workers]
     return facts
 
 
@@ -115,12 +113,6 @@ def _print(runs: Sequence[RunOverview], *, wide: bool) -> None:
                 *_what(one),
             )
         )
-        for worker in one.workers:
-            ago = (now - datetime.fromisoformat(worker.heartbeat)).total_seconds()
-            who = f"{duration(max(ago, 0.0))} ago, {worker.host}"
-            waits = f"waits {percent(worker.data_wait)}"
-            name = f"  worker {worker.worker} of {worker.workers}"
-            rows.append((name, "", f"{worker.step:,}", "", "", "", waits, who, "", "", "", ""))
     columns = ["run", "state", "step", "left", "validation", "loss", "examples", "heard of"]
     columns += ["differs", "dataset", "sweep", "label"]
     shown = [

@@ -1,4 +1,4 @@
-"""Status of a running run (`status.json`, and `heartbeats/worker-<i>.json` of each process), and the overview of runs.
+"""Status of a running run (`status.json`), and the overview of runs.
 
 The overview of a root has state, progress, speed and accuracy of its runs.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import fnmatch
 import os
-import re
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -35,8 +34,6 @@ from trm_train.runs.record import (
 )
 
 STATUS_FILE = "status.json"
-HEARTBEATS = "heartbeats"
-HEARTBEAT_NAME = re.compile(r"worker-[0-9]{1,6}\.json")
 
 TESTED = "tested.json"
 """File in a run folder: the result row of the test by a batch."""
@@ -63,7 +60,7 @@ class Status:
         exact_accuracy: Best exact accuracy of the validations so far (0 to 1); None before the first.
         optimal_share: Largest share of answers as good as the label in the validations so far (0 to 1); None for
             puzzles with one correct answer.
-        workers: Number of processes that train it; each writes its own heartbeat.
+        workers: Number of processes that train it.
     """
 
     state: State
@@ -81,32 +78,6 @@ class Status:
     exact_accuracy: float | None = None
     optimal_share: float | None = None
     workers: int = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class Heartbeat:
-    """State of one process of a run at the time of its heartbeat.
-
-    Attributes:
-        worker: Number of the process.
-        workers: Number of processes.
-        host: Name of the machine.
-        process: Process id.
-        step: Number of optimizer steps whose metrics have arrived in the process.
-        heartbeat: Time of this heartbeat (UTC).
-        started_at: Time of this start (UTC).
-        data_wait: Share of step time spent waiting for batches since the previous heartbeat (0 to 1). All processes
-            step at the speed of the slowest; this number shows which one loads data slowly.
-    """
-
-    worker: int
-    workers: int
-    host: str
-    process: int
-    step: int
-    heartbeat: str
-    started_at: str
-    data_wait: float
 
 
 def status_bytes(status: Status) -> bytes:
@@ -183,37 +154,6 @@ def _is_plain(status: Status) -> bool:
     )
 
 
-def write_heartbeat(folder: Folder, beat: Heartbeat) -> None:
-    """Write the heartbeat of a process."""
-    folder.write(f"{HEARTBEATS}/worker-{beat.worker}.json", json_bytes(with_digest(asdict(beat))))
-
-
-def read_heartbeats(folder: Folder) -> list[Heartbeat]:
-    """Return the last heartbeat of each process of a run, by number; unreadable heartbeats are left out."""
-    inside = folder.within(HEARTBEATS)
-    names = [name for name in inside.names("*.json") if HEARTBEAT_NAME.fullmatch(name)]
-    found = map(_heartbeat, folder.store.each(inside.read, names))
-    return sorted((beat for beat in found if beat is not None), key=lambda beat: beat.worker)
-
-
-def _heartbeat(content: bytes | None) -> Heartbeat | None:
-    if content is None:
-        return None
-    try:
-        value = parse_json(content)
-        if with_digest(value) != value:
-            return None
-        value.pop("digest")
-        beat = Heartbeat(**value)
-        if datetime.fromisoformat(beat.heartbeat).tzinfo is None:
-            return None
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return None
-    whole = (beat.worker, beat.workers, beat.process, beat.step)
-    plain = all(type(number) is int for number in whole) and type(beat.data_wait) in (int, float)
-    return beat if plain and type(beat.host) is str else None
-
-
 def now() -> str:
     """Return the current time (UTC) in the format of logs and status."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -236,7 +176,6 @@ class RunOverview:
         status: Last status; None before the first report.
         condition: Present condition, derived from the status and the time.
         problem: Reason for a failure, or for an unreadable record.
-        workers: Heartbeats of the processes, if several train it now.
         differs: Differences from the experiment's present definition; None if unknown.
         sweeps: What varies, by name of each sweep that it belongs to.
     """
@@ -247,7 +186,6 @@ class RunOverview:
     status: Status | None
     condition: Condition
     problem: str = ""
-    workers: tuple[Heartbeat, ...] = ()
     differs: str | None = None
     sweeps: Mapping[str, str] = field(default_factory=dict[str, str])
 
@@ -277,7 +215,7 @@ def overview(layout: Layout) -> list[RunOverview]:
     known = [run.record for run in runs if run.record is not None]
     differ = iter(map(describe_differences, differences_of(known)))
     points = points_of_runs(read_sweeps(layout)[0])
-    runs = [
+    return [
         run
         if run.record is None
         else replace(
@@ -285,12 +223,6 @@ def overview(layout: Layout) -> list[RunOverview]:
             differs=next(differ),
             sweeps=points.get((run.record.experiment, run.record.identity), {}),
         )
-        for run in runs
-    ]
-    return [
-        replace(run, workers=tuple(read_heartbeats(run.folder)))
-        if run.status is not None and run.status.workers > 1 and run.condition in ("running", "stalled")
-        else run
         for run in runs
     ]
 

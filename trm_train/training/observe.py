@@ -1,10 +1,9 @@
-"""Observer of every process of a run: log, heartbeats, speed, and the check for NaN.
+"""Observer of every process of a run: log, speed, and the check for NaN.
 
 Reports are written in the background: soon after the first step, then about once a minute, and before every
 checkpoint, which depends on them. If the bucket refuses a report, the next report includes its content.
 
     logs/worker-1-<start>-000000.log       log lines in parts, because a bucket cannot append
-    heartbeats/worker-1.json               step, time, share of time spent waiting for batches: `Heartbeat`
 
 Process 0 also writes metrics and status: `training/recorder.py`. All processes see the same metrics, because metrics
 are sums over all devices.
@@ -14,8 +13,6 @@ from __future__ import annotations
 
 import faulthandler
 import math
-import os
-import socket
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,7 +24,7 @@ from trm_data.storage.store import Folder
 from trm_train.errors import NotFiniteError
 from trm_train.hosts import Hosts
 from trm_train.runs.record import LOGS, RunRecord
-from trm_train.runs.status import Heartbeat, State, now, write_heartbeat
+from trm_train.runs.status import State, now
 
 
 class Pace:
@@ -114,7 +111,7 @@ class Pace:
 FIRST_S = 5.0
 """Time to the first report (s); each later interval is twice as long, up to `EVERY_S`."""
 EVERY_S = 60.0
-"""Longest interval between reports: heartbeat, metrics and log (s)."""
+"""Longest interval between reports: status, metrics and log (s)."""
 LONGEST_STEPS = 20.0
 """A step may take this multiple of the longest step so far, if that is longer than the user's limit."""
 STDERR = 2
@@ -217,8 +214,6 @@ class Observer:
         self._step = step
         paced = self.pace.step(step)
         self.stall_timer.beat(self.pace.dispatch_s)
-        self._step_s += paced["step_s"]
-        self._data_wait_s += paced["data_wait_s"]
         self._note_step(step, metrics, paced)
         self._report_if_due()
 
@@ -262,11 +257,15 @@ class Observer:
         )
 
     def _note_step(self, step: int, metrics: dict[str, Any], paced: dict[str, Any]) -> None:
+        self._step_s += paced["step_s"]
+        self._data_wait_s += paced["data_wait_s"]
         loss = float(metrics["lm_loss"]) / self._config.data.global_batch_size
         if not math.isfinite(loss):
             raise NotFiniteError(f"step {step:,}: the loss is {loss}")
         if step % self._config.execution.log_every == 0 or step == self._record.total_steps:
-            self._note(f"step {step:>6,}  loss {loss:.4f}")
+            waited = self._data_wait_s / self._step_s if self._step_s else 0.0
+            self._note(f"step {step:>6,}  loss {loss:.4f}  waits {waited:.1%} of the time for batches")
+            self._step_s = self._data_wait_s = 0.0
 
     def _note(self, *lines: str) -> None:
         self._lines.extend(f"{now()} {line}\n" for line in lines)
@@ -295,32 +294,15 @@ class Observer:
         lines, self._lines = self._lines, []
         if lines:
             self._log_parts.append("".join(lines))
-        beat = self._heartbeat() if self._hosts.count > 1 else None
         self._reported = time.perf_counter()
 
         def write() -> None:
-            if beat is not None:
-                write_heartbeat(self._folder, beat)
             while self._log_parts:
                 self._folder.write(self._log_name(f"{self._parts_written:06d}"), self._log_parts[0].encode())
                 self._parts_written += 1
                 del self._log_parts[0]
 
         return write
-
-    def _heartbeat(self) -> Heartbeat:
-        waited = self._data_wait_s / self._step_s if self._step_s else 0.0
-        self._step_s = self._data_wait_s = 0.0
-        return Heartbeat(
-            worker=self._hosts.index,
-            workers=self._hosts.count,
-            host=socket.gethostname(),
-            process=os.getpid(),
-            step=self._step,
-            heartbeat=now(),
-            started_at=self._started_at,
-            data_wait=round(min(waited, 1.0), 4),
-        )
 
     def _log_name(self, part: str) -> str:
         return f"{LOGS}/worker-{self._hosts.index}-{self._started_at.replace(':', '')}-{part}.log"

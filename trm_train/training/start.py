@@ -43,7 +43,6 @@ from trm_train.mesh import (
 from trm_train.optim import make_schedule
 from trm_train.runs.record import RunRecord, check_label, extend_record, write_record
 from trm_train.runs.resume import continue_record, discard, is_being_discarded, restore
-from trm_train.runs.status import HEARTBEATS
 from trm_train.state import TrainState, init_state
 from trm_train.step.compile import CompiledStep, Given, compile_train_step
 from trm_train.step.evaluate import make_eval_step
@@ -55,7 +54,7 @@ from trm_train.training.validate import Evaluate
 
 COMPILED_S = 86_400.0
 """Timeout of the barrier after compilation (s); long, because one process may compile while others use a cache."""
-START = f"{HEARTBEATS}/start"
+START = "start-token"
 """File with a token from process 0, by which the others check at each start that they share its root."""
 
 
@@ -254,10 +253,9 @@ def _take_over(
 
 
 def _show_root(folder: Folder, hosts: Hosts) -> None:
-    """Process 0: replace the files of earlier starts with a token that the other processes must find."""
+    """Process 0: write a token that the other processes must find."""
     if hosts.count == 1:
         return
-    folder.store.delete_folder(f"{folder.path}/{HEARTBEATS}")
     token = secrets.token_hex(8)
     folder.write(START, token.encode())
     hosts.barrier("the run's folder", token)

@@ -27,7 +27,7 @@ from trm_train.metrics import read_metrics
 from trm_train.runs.record import LOGS, make_record
 from trm_train.runs.status import STATUS_FILE, read_status
 from trm_train.training import observe, recorder
-from trm_train.training.observe import Pace, StallTimer
+from trm_train.training.observe import Observer, Pace, StallTimer
 from trm_train.training.recorder import Recorder
 
 METRICS = {
@@ -137,6 +137,18 @@ def test_reports_come_soon_and_then_less_often(observer: Recorder, folder: Folde
     assert reported == [5, 15, 35, 75, 135, 195]
     assert read_metrics(folder)["step"].to_pylist() == list(range(1, 196))
     assert folder.names(f"{LOGS}/*")
+
+
+def test_each_process_logs_its_share_of_waiting_for_batches(small_layout: Layout, folder: Folder) -> None:
+    record = make_record(EXPERIMENT, TINY, read_manifest(small_layout, "small"))
+    pace: Any = SimpleNamespace(dispatch_s=2.0, step=lambda _: {"step_s": 2.0, "data_wait_s": 0.5})
+    observer = Observer(folder, record, 0, pace, Hosts(1, 2))
+    for step in range(1, 1 + TINY.execution.log_every):
+        observer.step(step, METRICS)
+    observer.flush("running")
+    observer.close()
+    (log,) = folder.names(f"{LOGS}/worker-1-*.log")
+    assert "waits 25.0%" in str(folder.read(log))
 
 
 def test_the_first_line_comes_after_ten_seconds_of_slow_steps(
