@@ -296,16 +296,17 @@ def test_a_signal_to_one_process_ends_all(trained: Layout, tmp_path: Path, signa
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("killed", "code"), [(0, -signal.SIGABRT), (1, Exit.STALLED)])
-def test_a_killed_process_ends_the_others(trained: Layout, tmp_path: Path, killed: int, code: int) -> None:
-    """Process 0 takes the coordination service with it, and jax then aborts the others."""
+@pytest.mark.parametrize("killed", [0, 1])
+def test_a_killed_process_ends_the_others(trained: Layout, tmp_path: Path, killed: int) -> None:
+    """Their step fails, or jax aborts them: at once with process 0, else 100 s after its last heartbeat."""
     layout = copy_of(trained, tmp_path / "root")
     with evaluating(layout, 3, LONG) as processes:
         wait_for(layout)
         processes[killed].kill()
         done = ended(processes)
     others = [one for index, one in enumerate(done) if index != killed]
-    assert [one.returncode for one in others] == [code] * 2, "\n".join(one.stderr for one in others)
+    codes = {one.returncode for one in others}
+    assert codes <= {-signal.SIGABRT, Exit.STALLED}, "\n".join(one.stderr for one in others)
 
 
 @pytest.mark.slow
