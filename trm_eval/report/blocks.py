@@ -18,7 +18,7 @@ from typing import Any
 from markupsafe import Markup
 
 from trm_data.show.drawing import Drawing
-from trm_data.show.picture import png_row, svg, svg_animation, svg_row
+from trm_data.show.picture import png_row, svg, svg_row
 from trm_data.show.table import csv_cell, markdown_text
 from trm_data.show.template import render
 from trm_data.storage.atomic import write_bytes
@@ -141,22 +141,7 @@ class Drawings:
     drawings: list[tuple[str, Drawing]]
 
 
-@dataclass(frozen=True)
-class Animation:
-    """Drawings shown one after another in one place.
-
-    Attributes:
-        name: Name of its files, without suffix.
-        says: Description, a sentence.
-        frames: Titles and drawings, in order.
-    """
-
-    name: str
-    says: str
-    frames: list[tuple[str, Drawing]]
-
-
-Block = Heading | Text | Bullets | Table | Picture | Drawings | Animation | Query
+Block = Heading | Text | Bullets | Table | Picture | Drawings | Query
 
 
 @dataclass(frozen=True)
@@ -198,8 +183,7 @@ def write_report(page: Page, out: Path, *, png: bool = True) -> list[Path]:
 def to_html(page: Page, written: Collection[str] = ()) -> str:
     """Return a page as one HTML file that works offline: embedded figures, sortable tables, light and dark mode.
 
-    It is readable without its script: tables are then in their first order, and animations are also drawn frame by
-    frame.
+    It is readable without its script: tables are then in their first order.
 
     Args:
         page: Report to write.
@@ -219,7 +203,6 @@ def to_html(page: Page, written: Collection[str] = ()) -> str:
         cell_class=_cell_class,
         inline=_inline,
         svg=lambda drawing: Markup(svg(drawing)),
-        moving=lambda frames: Markup(svg_animation(frames)),
     )
 
 
@@ -276,13 +259,7 @@ def _files_of(block: Block, *, png: bool) -> dict[str, bytes]:
             files |= {f"{block.name}.png": block.drawn.png} if png else {}
             return files | ({block.data_file: block.csv()} if block.data_file else {})
         case Drawings():
-            return _drawn(block.name, svg_row(block.drawings), block.drawings, png=png)
-        case Animation():
-            return _drawn(block.name, svg_animation(block.frames), block.frames, png=png)
+            files = {f"{block.name}.svg": svg_row(block.drawings).encode()}
+            return files | ({f"{block.name}.png": png_row(block.drawings)} if png else {})
         case _:
             return {}
-
-
-def _drawn(name: str, svg: str, drawings: list[tuple[str, Drawing]], *, png: bool) -> dict[str, bytes]:
-    files = {f"{name}.svg": svg.encode()}
-    return files | {f"{name}.png": png_row(drawings)} if png else files

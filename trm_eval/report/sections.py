@@ -1,4 +1,4 @@
-"""Last sections of a report: drawn puzzles (solved, failed, and one solved step by step), and its provenance.
+"""Last sections of a report: drawn puzzles (solved and failed), and its provenance.
 
 The provenance has datasets with digests and build commands, runs, evaluations and differences.
 """
@@ -15,12 +15,10 @@ from trm_data.storage.root import Layout
 from trm_eval.compare import flat_config
 from trm_eval.errors import EvalError
 from trm_eval.export import build_command, find_manifest
-from trm_eval.predict import steps_of
 from trm_eval.report.ask import ask, filled, without_root
-from trm_eval.report.blocks import Animation, Block, Drawings, Heading, Query, Table, Text, table_of
+from trm_eval.report.blocks import Block, Drawings, Heading, Query, Table, Text, table_of
 from trm_eval.report.group import Group, Member
 from trm_eval.show import ANSWERED_SQL, Answered, Which, answered_puzzles
-from trm_train.errors import TrainError
 
 SHOWN: dict[Which, int] = {"right": 2, "wrong": 2}
 """Number of puzzles shown for each run."""
@@ -29,7 +27,7 @@ SHOWN: dict[Which, int] = {"right": 2, "wrong": 2}
 def puzzle_blocks(layout: Layout, groups: Sequence[Group]) -> list[Block]:
     """Return puzzles of the best run on each set of test puzzles; if they cannot be drawn, the reason.
 
-    A missing dataset or checkpoint is only reported, because the numbers of the report do not need it.
+    A missing dataset is only reported, because the numbers of the report do not need it.
     """
     best: dict[str, Member] = {}
     for member in (member for group in groups for member in group.members):
@@ -52,8 +50,7 @@ def puzzle_blocks(layout: Layout, groups: Sequence[Group]) -> list[Block]:
 def _of_run(layout: Layout, member: Member, name: str, place: str) -> list[Block]:
     said = Text(
         f"The first test puzzles that `{member.run}` ({place} of this report) solves, and the first that it does not. "
-        "In an answer, given cells are bold and answered ones blue; wrong cells have a frame and a corner, and cells "
-        "that a step changed a blue corner."
+        "In an answer, given cells are bold and answered ones blue; wrong cells have a frame and a corner."
     )
     try:
         found: dict[Which, list[Answered]] = {
@@ -69,7 +66,15 @@ def _of_run(layout: Layout, member: Member, name: str, place: str) -> list[Block
             blocks.append(Text("It solves none." if which == "right" else "It fails at none."))
         sql = filled(ANSWERED_SQL[which], [member.evaluation, SHOWN[which]])
         blocks.append(Query(f"the puzzles that are {which}", sql))
-    return [*blocks, *_animated(layout, member, name)]
+    solved = found["right"] or found["wrong"]
+    steps = [
+        Text(
+            f"Step by step: `trm-eval predict {member.run} --dataset {puzzle.dataset} --split {puzzle.split} "
+            f"--row {puzzle.row} --trace --out steps.gif`"
+        )
+        for puzzle in solved[:1]
+    ]
+    return [*blocks, *steps]
 
 
 def _drawn(puzzle: Answered, name: str) -> Drawings:
@@ -81,44 +86,6 @@ def _drawn(puzzle: Answered, name: str) -> Drawings:
         f"{puzzle.split} {puzzle.row}{rating}: {verdict}, {halts}",
         [("given", puzzle.puzzle), ("answer", puzzle.prediction), ("solution", puzzle.solution)],
     )
-
-
-def _animated(layout: Layout, member: Member, name: str) -> list[Block]:
-    """Return the solved puzzle that took a run the most steps, else its first puzzle, answered again step by step."""
-    from trm_eval.solver import load
-
-    for which in ("longest", "any"):
-        chosen = answered_puzzles(layout, member.evaluation, count=1, which=which)
-        if chosen:
-            break
-    else:
-        return []
-    (puzzle,) = chosen
-    try:
-        solver = load(
-            member.run,
-            layout,
-            checkpoint=str(member.total_steps),
-            supervision_steps=member.supervision_steps,
-            dataset=puzzle.dataset,
-        )
-        solution = solver.solve(puzzle.tokens, identifier=puzzle.identifier)
-    except (DataError, EvalError, TrainError) as error:
-        return [Text(f"No solution is shown step by step: {without_root(layout, error)}")]
-    answers = solution.answers[:, -1]
-    frames = [
-        (title, puzzle.draw(tokens, answers[step - 1] if step else None))
-        for step, ((title, _), tokens) in enumerate(zip(steps_of(solution), answers, strict=True))
-    ]
-    which = "the solved puzzle that took the most steps" if puzzle.exact else "which it does not solve"
-    return [
-        Animation(
-            f"{name}-steps",
-            f"{puzzle.split} {puzzle.row}, {which}, answered by `{member.run}` step by step, with how sure it is that "
-            "it may halt",
-            [("given", puzzle.puzzle), *frames],
-        )
-    ]
 
 
 DATASETS_SQL = """\

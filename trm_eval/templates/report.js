@@ -10,16 +10,3 @@ for (const head of document.querySelectorAll("th button")) head.onclick = () => 
     return (up ? 1 : -1) * order;
   }).forEach(row => body.append(row));
 };
-for (const moving of document.querySelectorAll(".moving")) {
-  const drawing = moving.querySelector("svg"), button = moving.querySelector("button");
-  const hold = still => {
-    still ? drawing.pauseAnimations() : drawing.unpauseAnimations();
-    button.textContent = still ? "Play" : "Pause";
-  };
-  button.hidden = false;
-  button.onclick = () => hold(!drawing.animationsPaused());
-  if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
-    drawing.setCurrentTime(drawing.querySelector("animate").getSimpleDuration() - 0.01);
-    hold(true);
-  }
-}

@@ -14,7 +14,6 @@ import pytest
 
 from trm_data.show.drawing import Drawing
 from trm_eval.report.blocks import (
-    Animation,
     Bullets,
     Drawings,
     Heading,
@@ -41,13 +40,11 @@ addEventListener("load", () => {
   head.click(); orders.push(firsts());
   const shown = [...page.querySelectorAll("svg")]
     .filter(svg => !svg.closest("details") && !svg.parentElement.closest("svg"));
-  const button = page.querySelector(".moving button"), moving = page.querySelector(".moving svg");
-  button.click();
   const found = {
     orders, sort: head.parentElement.getAttribute("aria-sort"),
     sizes: shown.map(svg => [svg.getBoundingClientRect().width, svg.getBoundingClientRect().height]),
     overflow: page.documentElement.scrollWidth - page.documentElement.clientWidth,
-    errors: view.failures, paused: moving.animationsPaused(), says: button.textContent,
+    errors: view.failures,
     edges: [...page.querySelectorAll(".wide")].map(wide =>
       [wide.scrollWidth > wide.clientWidth, view.getComputedStyle(wide).backgroundAttachment]),
     requests: view.performance.getEntriesByType("resource").length,
@@ -75,7 +72,6 @@ def a_page() -> Page:
             Picture("one", curve, "Squares", "squares", queries=(Query("squares", f"SELECT '{LONG}'"),)),
             Picture("two", curve, "Squares again", "squares"),
             Drawings("three", "A puzzle", [("puzzle", grid), ("answer", grid)]),
-            Animation("four", "It moves", [("before", grid), ("after", grid)]),
             Query("all", "SELECT 1"),
         ],
     )
@@ -111,7 +107,7 @@ def test_it_loads_without_errors_and_asks_for_nothing(found: dict[str, Any]) -> 
 
 
 def test_figures_show(found: dict[str, Any]) -> None:
-    assert len(found["sizes"]) == 5  # two figures, two drawings, one animation
+    assert len(found["sizes"]) == 4  # two figures, two drawings
     for width, height in found["sizes"][:2]:
         assert width > 250
         assert height > 150
@@ -121,10 +117,6 @@ def test_figures_show(found: dict[str, Any]) -> None:
 def test_tables_sort_by_number_both_ways(found: dict[str, Any]) -> None:
     assert found["orders"] == [["1,000", "20.5", "3"], ["3", "20.5", "1,000"], ["1,000", "20.5", "3"]]
     assert found["sort"] == "descending"
-
-
-def test_what_moves_can_be_held(found: dict[str, Any]) -> None:
-    assert (found["paused"], found["says"]) == (True, "Play")
 
 
 def test_nothing_is_wider_than_the_window(found: dict[str, Any]) -> None:

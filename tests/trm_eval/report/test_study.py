@@ -279,17 +279,6 @@ def test_the_command(layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.integration
-def test_a_report_of_runs_with_weights_draws_puzzles_step_by_step(
-    small_layout: Layout, tmp_path: Path
-) -> None:
-    layout = root_with("small", tmp_path / "root", small_layout)
-    train_study(layout)
-    with pytest.raises(SystemExit, match="0"):
-        main(["report", "measured", "--scale", "tiny", "--root", layout.place, "--out", str(tmp_path / "r")])
-    assert "puzzles-steps.svg" in {path.name for path in (tmp_path / "r").rglob("*.svg")}
-
-
-@pytest.mark.integration
 def test_a_report_without_png_names_none(layout: Layout, tmp_path: Path) -> None:
     out = tmp_path / "mini"
     command = ["report", "measured", "--scale", "tiny", "--root", layout.place, "--out", str(out), "--no-png"]
