@@ -28,10 +28,9 @@ from trm_eval.report.canvas import GRID, INK, PAPER, Drawn
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading of level 2 or lower."""
+    """A heading of level 2."""
 
     text: str
-    level: int = 2
 
 
 @dataclass(frozen=True)
@@ -193,7 +192,7 @@ def to_html(page: Page, written: Collection[str] = ()) -> str:
         "trm_eval",
         "report.html",
         page=page,
-        headings=[block for block in page.blocks if isinstance(block, Heading) and block.level == 2],
+        headings=[block for block in page.blocks if isinstance(block, Heading)],
         parts=[
             (pictures, _kinds(blocks))
             for pictures, blocks in groupby(page.blocks, lambda block: isinstance(block, Picture))

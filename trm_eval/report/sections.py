@@ -12,7 +12,6 @@ from typing import Any
 from trm_data.errors import DataError
 from trm_data.loader.component import digest_of_all
 from trm_data.storage.root import Layout
-from trm_eval.compare import flat_config
 from trm_eval.errors import EvalError
 from trm_eval.export import build_command, find_manifest
 from trm_eval.report.ask import ask, filled, without_root
@@ -113,17 +112,13 @@ def provenance_blocks(layout: Layout, groups: Sequence[Group], problems: list[st
     evaluations = sorted({evaluation for group in groups for evaluation in group.evaluations})
     tested = ask(layout, "runs and their tests", RUNS_SQL, [evaluations], problems)
     data = ask(layout, "datasets of the runs", DATASETS_SQL, [runs], problems)
-    blocks: list[Block] = [
+    return [
         Heading("Where the numbers come from"),
         _dataset_table(layout, data.rows),
         data.query,
         _run_table(tested.rows),
         tested.query,
     ]
-    configs = {row["run"]: row["config"] for row in tested.rows}
-    for group in groups:
-        blocks += _differences(group, configs)
-    return blocks
 
 
 def _dataset_table(layout: Layout, rows: list[dict[str, Any]]) -> Table:
@@ -192,19 +187,3 @@ def _run_table(rows: list[dict[str, Any]]) -> Table:
         for row in rows
     ]
     return table_of("runs.csv", shown, rows)
-
-
-def _differences(group: Group, configs: dict[str, str]) -> list[Block]:
-    """Return the differences between the configurations of a group's runs."""
-    runs = list(dict.fromkeys(member.run for member in group.members))
-    if len(runs) < 2:
-        return []
-    flat = {run: flat_config(configs.get(run)) for run in runs}
-    names = list(dict.fromkeys(name for each in flat.values() for name in each))
-    differ = [name for name in names if len({json.dumps(each.get(name)) for each in flat.values()}) > 1]
-    title = Heading(f"What differs between the runs of {group.name}", 3)
-    if not differ:
-        return [title, Text("Nothing in their configurations.")]
-    data = [{"run": run, **{name: flat[run].get(name) for name in differ}} for run in runs]
-    shown = [[run, *(f"{json.dumps(flat[run].get(name))}".strip('"') for name in differ)] for run in runs]
-    return [title, Table(f"{group.name}-config.csv", ["run", *differ], shown, data)]

@@ -25,7 +25,7 @@ from trm_eval.report.breakdown import (
 )
 from trm_eval.report.group import Group, Member
 from trm_eval.report.page import DIFFERENT_TESTS, findings
-from trm_eval.report.sections import _differences, provenance_blocks, puzzle_blocks
+from trm_eval.report.sections import provenance_blocks, puzzle_blocks
 from trm_eval.report.verdict import best_of
 from trm_eval.tables.query import query_results
 from trm_train.experiments.guide import Guide
@@ -152,14 +152,6 @@ def test_where_the_numbers_come_from(evaluated: Evaluated, group: Group, tmp_pat
     home = resolve_root(tmp_path)
     copy_root(evaluated.layout, home, "results")
     assert provenance_blocks(home, [group], [])[1].data[0]["here"] == "not there"
-
-
-def test_what_differs_between_runs_is_only_that(evaluated: Evaluated, group: Group) -> None:
-    (one,) = group.members
-    two = dataclasses.replace(group, members=[one, dataclasses.replace(one, run="other")])
-    configs = {one.run: '{"a": {"b": 1, "c": 2}, "seed": 0}', "other": '{"a": {"b": 1, "c": 3}, "seed": 0}'}
-    _, table = _differences(two, configs)
-    assert table.data == [{"run": one.run, "a.c": 2}, {"run": "other", "a.c": 3}]
 
 
 @pytest.mark.integration

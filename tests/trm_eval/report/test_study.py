@@ -260,7 +260,7 @@ def test_the_command(layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixtu
     names = {path.name for path in (tmp_path / "r").iterdir()}
     for figure in ("pareto-parameters", "pareto-training-flops", "measured-halting"):
         assert {f"{figure}.svg", f"{figure}.png", f"{figure}.csv"} <= names
-    assert {"datasets.csv", "runs.csv", "measured-config.csv"} <= names
+    assert {"datasets.csv", "runs.csv"} <= names
     page = (tmp_path / "r" / "report.md").read_text()
     assert "- Verdict: cannot be told: the one claim cannot be told from these runs. " in page
     assert "each experiment has one seed: no interval over seeds can be given." in page
