@@ -8,7 +8,7 @@ from typing import Any
 from trm_data.storage.root import Layout
 from trm_eval.report.ask import Asked, ask
 from trm_eval.report.blocks import Picture
-from trm_eval.report.canvas import draw, look, looks, plot_shares, powers_of_two, reach
+from trm_eval.report.canvas import draw, looks, plot_shares, powers_of_two, reach
 from trm_eval.report.group import Group
 
 RATING_SQL = """\
@@ -48,13 +48,6 @@ GROUP BY p.evaluation, p.halt_step
 ORDER BY p.evaluation, p.halt_step NULLS LAST"""
 
 TICKS = 8
-
-SAMPLES_SQL = """\
-SELECT evaluation, run, step, weights, noise, selection, sample_seed, row_limit, count, samples, exact_count,
-       oracle_exact_count, exact_accuracy, oracle_exact_accuracy, exact_low, exact_high
-FROM samples
-WHERE list_contains(?, run || ' ' || step) AND split = 'test' AND weights = 'ema' AND row_limit = 0 AND count > 0
-ORDER BY run, noise, selection, evaluation, samples"""
 
 SCALING_SQL = """\
 SELECT evaluation, run, step, precision, selection, noise, count, depth, samples_per_row, network_calls, flops,
@@ -149,40 +142,6 @@ def _halting(axis: Any, group: Group, most: int, rows: list[dict[str, Any]]) -> 
     axis.set_xlabel("supervision step")
     axis.set_ylabel("test puzzles (%)")
     axis.grid(axis="y")
-
-
-def sample_pictures(layout: Layout, group: Group, problems: list[str]) -> list[Picture]:
-    """Return the figure of a group by samples, if some of its runs were evaluated with more than one sample."""
-    tests = list(dict.fromkeys(f"{member.run} {member.total_steps}" for member in group.members))
-    asked = ask(layout, "accuracy by samples", SAMPLES_SQL, [tests], problems)
-    if max((row["samples"] for row in asked.rows), default=0) < 2:
-        return []
-    title = "Accuracy by samples (dotted: any of them is right)"
-    says = "exact accuracy over the number of samples, as chosen and by an oracle"
-    return _pictures(
-        group, "samples", title, says, asked, lambda axis: _paint_samples(axis, group, asked.rows)
-    )
-
-
-def _paint_samples(axis: Any, group: Group, rows: list[dict[str, Any]]) -> None:
-    names = group.names()
-    tests: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        tests.setdefault(row["evaluation"], []).append(row)
-    seeds = len({row["sample_seed"] for row in rows})
-    said: list[str] = []
-    for first, *_ in tests.values():
-        how = f"noise {first['noise']:g}, {first['selection']}"
-        how += f", sample seed {first['sample_seed']}" if seeds > 1 else ""
-        said.append(how if len(names) == 1 else f"{names[first['run']]}, {how}")
-    for style, own in zip(looks(said, 60), tests.values(), strict=True):
-        samples = [row["samples"] for row in own]
-        plot_shares(axis, samples, own, style)
-        oracle = [100 * row["oracle_exact_accuracy"] for row in own]
-        axis.plot(samples, oracle, **style | {"label": "_", "linestyle": ":", "markerfacecolor": "none"})
-    plain = {**look(0), "color": "#6b7280", "linestyle": ":", "markerfacecolor": "none"}
-    axis.plot([], [], label="any of them is right", **plain)
-    powers_of_two(axis, "samples")
 
 
 def scaling_pictures(layout: Layout, group: Group, problems: list[str]) -> list[Picture]:

@@ -12,7 +12,6 @@ from trm_eval.report.blocks import Block, Bullets, Heading, Page, Picture, Query
 from trm_eval.report.breakdown import (
     halting_pictures,
     rating_pictures,
-    sample_pictures,
     scaling_pictures,
 )
 from trm_eval.report.figures import (
@@ -110,7 +109,6 @@ def further_blocks(
             for pictures_of in (
                 rating_pictures,
                 halting_pictures,
-                sample_pictures,
                 scaling_pictures,
             )
             for picture in pictures_of(layout, group, problems)

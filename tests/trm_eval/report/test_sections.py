@@ -19,7 +19,6 @@ from trm_eval.report.blocks import Drawings, Picture, Text
 from trm_eval.report.breakdown import (
     halting_pictures,
     rating_pictures,
-    sample_pictures,
     scaling_curves,
     scaling_pictures,
 )
@@ -71,26 +70,6 @@ def test_ratings_are_drawn_where_they_differ(evaluated: Evaluated, group: Group)
     for picture in pictures:
         as_asked(evaluated.layout, picture)
         assert sum(row["puzzles"] for row in picture.data) == 12
-
-
-@pytest.mark.integration
-def test_samples_are_drawn_where_there_are_any(evaluated: Evaluated, group: Group, tmp_path: Path) -> None:
-    assert sample_pictures(evaluated.layout, group, []) == []
-    shutil.copytree(evaluated.layout.place, tmp_path, dirs_exist_ok=True, symlinks=True)
-    layout = resolve_root(tmp_path)
-    sampling = Sampling(samples=3, noise=0.5, selection="mode", seed=0)
-    evaluate_run(layout, find_run(layout, evaluated.record.run), EvalRequest(sampling=sampling))
-    few = EvalRequest(
-        sampling=dataclasses.replace(sampling, samples=2), limit=5
-    )  # a test of some rows, or of other weights, is not included
-    evaluate_run(layout, find_run(layout, evaluated.record.run), few)
-    evaluate_run(
-        layout, find_run(layout, evaluated.record.run), EvalRequest(sampling=sampling, weights="raw")
-    )
-    (picture,) = sample_pictures(layout, group, [])
-    as_asked(layout, picture)
-    assert [row["samples"] for row in picture.data] == [1, 2, 3]
-    assert all(row["exact_count"] <= row["oracle_exact_count"] for row in picture.data)
 
 
 @pytest.mark.integration
