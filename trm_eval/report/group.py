@@ -194,16 +194,3 @@ class Group:
         """Return a short label of each experiment: the varied value if it is short for all, else the name."""
         short = all(0 < len(member.varies) <= LABEL for member in self.members)
         return {member.experiment: member.varies if short else member.experiment for member in self.members}
-
-
-def shown_before(groups: Sequence[Group]) -> dict[str, str]:
-    """Return groups with a single known run that an earlier group already shows, with the name of that group."""
-    found: dict[str, str] = {}
-    first: dict[str, str] = {}
-    for group in groups:
-        runs = {member.run for member in group.members}
-        if len(runs) == 1 and runs <= set(first):
-            found[group.name] = first[min(runs)]
-        for run in runs:
-            first.setdefault(run, group.name)
-    return found

@@ -20,7 +20,7 @@ from trm_eval.report.figures import (
     depth_figure,
     pareto_blocks,
 )
-from trm_eval.report.group import Comparison, Group, Member, shown_before
+from trm_eval.report.group import Comparison, Group, Member
 from trm_eval.report.sections import provenance_blocks, puzzle_blocks
 from trm_eval.report.study import CURVES_SQL, DEPTH_SQL, FLIPS_SQL, MEMBERS_SQL, NAMED_SQL
 from trm_eval.report.verdict import (
@@ -68,13 +68,8 @@ def study_page(
     if problems:
         blocks.append(Bullets([f"Left out: {problem}" for problem in problems]))
     blocks += [Heading("At a glance"), _overview(groups)]
-    shown = shown_before(groups)
     for group in groups:
-        blocks += _group_blocks(group)
-        if group.name in shown:
-            blocks.append(Text(f"Its one tested run is shown under {shown[group.name]}."))
-        else:
-            blocks += [*_figures(group, setting), *further.get(group.name, ())]
+        blocks += [*_group_blocks(group), *_figures(group, setting), *further.get(group.name, ())]
     blocks += further.get("", ())
     blocks += [
         Heading("The SQL behind it"),
@@ -102,7 +97,6 @@ def further_blocks(
         setting: Scale and data; None for runs chosen by name, which get no Pareto front.
         problems: List of what is missing from the report, extended here.
     """
-    shown = shown_before(groups)
     found: dict[str, list[Block]] = {
         group.name: [
             picture
@@ -114,7 +108,6 @@ def further_blocks(
             for picture in pictures_of(layout, group, problems)
         ]
         for group in groups
-        if group.name not in shown
     }
     found[""] = [
         *(pareto_blocks(layout, groups, setting, problems) if setting is not None else []),
