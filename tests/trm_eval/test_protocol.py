@@ -117,15 +117,6 @@ def test_one_pass_writes_every_depth_and_breadth(layout: Layout) -> None:
         assert row["evaluation"] in said.stdout
 
 
-@pytest.mark.integration
-def test_the_table_of_one_pass_is_printed(layout: Layout) -> None:
-    done = run_here(main, "run", "tiny", "--steps", "1,2", "--samples", "1,2", "--root", layout.place)
-    assert done.returncode == 0, done.stderr
-    assert "trm-eval sql @scaling" in done.stdout
-    assert "any_of_percent" in done.stdout
-    assert "lost_percent" in done.stdout
-
-
 def test_rules_are_refused_for_rows_without_them(layout: Layout, tmp_path: Path) -> None:
     folder, at = tmp_path / "npy", ("--root", layout.place)
     assert run_here(trm_data.cli.main, "export", "small", "--out", str(folder), *at).returncode == 0

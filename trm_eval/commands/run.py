@@ -265,27 +265,20 @@ def _datasets_of(run: Folder) -> list[str | None]:
 def _say(layout: Layout, result: EvalResult, request: EvalRequest, steps: list[int], *, one: bool) -> int:
     """Print the result of an evaluation; return the exit code."""
     from trm_eval.report.evaluation import (
-        print_depths,
         print_headline,
         print_report,
-        print_samples,
         print_scaling,
     )
 
-    code = Exit.DONE
     try:
         (print_report if one else print_headline)(layout, result)
+        if len(steps) > 1 or request.sampling is not None:
+            print_scaling(layout, result)
     except DataError as error:  # the result is written, but other files of the tables cannot be read
         print(result.in_brief())
         print(f"trm-eval: written, but the tables cannot be read: {error}", file=sys.stderr)
-        code = Exit.FOUND
-    if request.depths:
-        print_scaling(layout, result)
-    elif len(steps) > 1:
-        print_depths(result, steps)
-    elif request.sampling is not None:
-        print_samples(result)
-    return code
+        return Exit.FOUND
+    return Exit.DONE
 
 
 def _numbers(option: str, text: str | None) -> list[int]:

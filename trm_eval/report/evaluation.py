@@ -89,19 +89,6 @@ def print_headline(layout: Layout, result: EvalResult) -> None:
         print(f"  {shares} of {passed[0][2]:,} tasks, by votes over augmentations")
 
 
-def print_depths(result: EvalResult, steps: Sequence[int]) -> None:
-    """Print the exact accuracy after some supervision steps of an evaluation, and the share lost again."""
-    count = max(result.row["count"], 1)
-    for depth in steps:
-        exact, ever, lost = (
-            100 * result.row[f"{what}_by_depth"][depth - 1] / count for what in ("exact", "ever", "lost")
-        )
-        print(
-            f"  after {depth:>3} supervision step{'s' if depth > 1 else ' '}: exact {exact:6.2f}%, "
-            f"at some step so far {ever:6.2f}%, lost again {lost:6.2f}%"
-        )
-
-
 def print_scaling(layout: Layout, result: EvalResult) -> None:
     """Print accuracy by depth and breadth, and how many answers further steps keep and lose."""
     for query, title in (
@@ -110,18 +97,6 @@ def print_scaling(layout: Layout, result: EvalResult) -> None:
     ):
         print(f"\n{title}: trm-eval sql @{query}")
         print_result(query_evaluation(layout, query, result.row["evaluation"]), "table")
-
-
-def print_samples(result: EvalResult) -> None:
-    """Print the accuracy of the first 1, 2, 4, ... samples, as chosen and with an oracle."""
-    count, samples = max(result.row["count"], 1), result.row["samples"]
-    for first in sorted({1 << power for power in range(samples.bit_length())} | {samples}):
-        chosen = result.row["exact_by_samples"][first - 1]
-        oracle = result.row["oracle_by_samples"][first - 1]
-        print(
-            f"  of {first:>4} sample{'s' if first > 1 else ' '}: exact {100 * chosen / count:6.2f}%, "
-            f"any of them right {100 * oracle / count:6.2f}%"
-        )
 
 
 def print_report(layout: Layout, result: EvalResult) -> None:
