@@ -213,18 +213,20 @@ def write_votes(
     kind = load_kind(dataset.manifest.kind)
     if not kind.voted or dataset.split == "train" or predictions.rows < len(dataset):
         return {}
-    voters, test_inputs = _open_catalog(layout, dataset)
+    first_elements, listed, test_inputs = _open_catalog(layout, dataset)
     counter = VoteCounter()
     for batch in _read_predictions(layout, record, predictions):
         rows = batch["row"].to_numpy()
         picks = dataset.groups.picks(rows)
-        elements = voters.elements(picks)
+        elements = listed[first_elements[picks.groups] + picks.augmentations]
         grids = undo(
             batch["prediction"].flatten().to_numpy().reshape(len(rows), -1),
             elements % DIHEDRAL_COUNT,
             colour_maps(elements),
         )
-        counter.add(test_inputs.numbers(picks), grids, batch["q_halt_logit"].to_numpy(), rows)
+        counter.add(
+            test_inputs.first[picks.groups] + picks.examples, grids, batch["q_halt_logit"].to_numpy(), rows
+        )
     ranking = counter.ranked()
     names: list[str] = []
     for number, start in enumerate(range(0, len(ranking), PART_EXAMPLES)):
@@ -253,29 +255,11 @@ class TestInputs:
     indices: NDArray[np.int32]
     solutions: list[Grid | None]
 
-    def numbers(self, picks: Picks) -> NDArray[np.int64]:
-        """Return the test-input number of each row, int64 [N]."""
-        return self.first[picks.groups] + picks.examples
 
-
-@dataclass(frozen=True)
-class Voters:
-    """Symmetry of each augmentation of a split, from its catalog.
-
-    Attributes:
-        first: Start of each group's augmentations, int64 [G].
-        listed: Symmetry element of each augmentation, int64 [M].
-    """
-
-    first: NDArray[np.int64]
-    listed: NDArray[np.int64]
-
-    def elements(self, picks: Picks) -> NDArray[np.int64]:
-        """Return the symmetry element of each row, int64 [N]."""
-        return self.listed[self.first[picks.groups] + picks.augmentations]
-
-
-def _open_catalog(layout: Layout, dataset: Dataset) -> tuple[Voters, TestInputs]:
+def _open_catalog(
+    layout: Layout, dataset: Dataset
+) -> tuple[NDArray[np.int64], NDArray[np.int64], TestInputs]:
+    """Return where the augmentations of each group begin [G], the symmetry element of each, and the test inputs."""
     catalog = read_split_catalog(layout.dataset(dataset.name), dataset.manifest, dataset.split)
     groups = catalog.groups
     starts = np.flatnonzero(np.diff(catalog.element_groups, prepend=-1))
@@ -296,7 +280,7 @@ def _open_catalog(layout: Layout, dataset: Dataset) -> tuple[Voters, TestInputs]
         indices=indices.astype(np.int32),
         solutions=[grid if there else None for grid, there in zip(grids, known, strict=True)],
     )
-    return Voters(first, catalog.elements), test_inputs
+    return first, catalog.elements, test_inputs
 
 
 def _read_predictions(
