@@ -81,6 +81,20 @@ class Answered:
     solution: Drawing
     _draw: Callable[[NDArray[np.uint8]], Drawing]
 
+    @property
+    def verdict(self) -> str:
+        """Result in two words."""
+        if self.exact is None:
+            return "not scored"
+        return "solved" if self.exact else f"{self.wrong_cells} cell{'s' * (self.wrong_cells != 1)} wrong"
+
+    @property
+    def says(self) -> str:
+        """Row, rating, result, and the step after which the network would halt, in a line."""
+        rating = "" if self.rating is None else f"rating {self.rating:.2f}, "
+        halts = "never halts" if self.halt_step is None else f"would halt after step {self.halt_step}"
+        return f"{self.split} {self.row}: {rating}{self.verdict}, {halts}"
+
     def as_text(self) -> dict[str, Any]:
         """Return the puzzle and its prediction as plain data, with the grids as text."""
         facts = {name: getattr(self, name) for name in ("row", "split", *ANSWERED[1:-1])}

@@ -119,7 +119,7 @@ def test_a_puzzle_its_answer_and_its_solution_have_headings(
     (puzzle,) = find_answered(evaluated.layout, evaluated.record.run, count=1)
     print_predicted(puzzle)
     first, headings, *boards = capsys.readouterr().out.splitlines()
-    assert first.endswith(f"{puzzle.wrong_cells} cells wrong")
+    assert f"{puzzle.wrong_cells} cells wrong, " in first
     assert headings.split() == ["given", "answer", "solution"]
     assert sum(line.count("x") for line in boards) == puzzle.wrong_cells + 1  # once more in the legend
     print_predicted(dataclasses.replace(puzzle, exact=True, wrong_cells=0))

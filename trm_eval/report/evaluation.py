@@ -112,36 +112,21 @@ def print_report(layout: Layout, result: EvalResult) -> None:
         print_result(query_evaluation(layout, query, result.row["evaluation"]), "table")
 
 
-def verdict_of(exact: bool | None, wrong_cells: int) -> str:
-    """Return the result of a puzzle in two words; `exact` is None without a solution to compare with."""
-    if exact is None:
-        return "not scored"
-    return "solved" if exact else f"{wrong_cells} cell{'' if wrong_cells == 1 else 's'} wrong"
-
-
 def print_predicted(puzzle: Answered) -> None:
     """Print a puzzle, its prediction, and the solution if it differs."""
-    print(said_of(puzzle))
+    print(puzzle.says)
     print_drawings(puzzle.titled())
     print()
-
-
-def said_of(puzzle: Answered) -> str:
-    """Return a line on a puzzle: row, rating, and result."""
-    rating = "" if puzzle.rating is None else f"rating {puzzle.rating:.2f}, "
-    halt = f", would halt after step {puzzle.halt_step}" if puzzle.halt_step else ""
-    return f"{puzzle.split} {puzzle.row}: {rating}{verdict_of(puzzle.exact, puzzle.wrong_cells)}{halt}"
 
 
 def write_predicted(puzzles: Sequence[Answered], path: Path) -> None:
     """Write a picture with a row for each puzzle: given, prediction and solution."""
     drawings: list[tuple[str, Drawing]] = []
     for puzzle in puzzles:
-        verdict = verdict_of(puzzle.exact, puzzle.wrong_cells)
         halt = f", halt {puzzle.halt_step}" if puzzle.halt_step else ""
         drawings += [
             (f"given: {puzzle.split} {puzzle.row}", puzzle.puzzle),
-            (f"answer: {verdict}{halt}", puzzle.prediction),
+            (f"answer: {puzzle.verdict}{halt}", puzzle.prediction),
             ("solution", puzzle.solution),
         ]
     write_picture(drawings, path, across=3)

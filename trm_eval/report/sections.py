@@ -60,7 +60,14 @@ def _of_run(layout: Layout, member: Member, name: str, place: str) -> list[Block
         return [Text(f"No puzzles of `{member.run}` are drawn: {without_root(layout, error)}")]
     blocks: list[Block] = [said]
     for which, answered in found.items():
-        blocks += [_drawn(puzzle, f"{name}-{which}-{puzzle.row}") for puzzle in answered]
+        blocks += [
+            Drawings(
+                f"{name}-{which}-{puzzle.row}",
+                puzzle.says,
+                [("given", puzzle.puzzle), ("answer", puzzle.prediction), ("solution", puzzle.solution)],
+            )
+            for puzzle in answered
+        ]
         if not answered:
             blocks.append(Text("It solves none." if which == "right" else "It fails at none."))
         sql = filled(ANSWERED_SQL[which], [member.evaluation, SHOWN[which]])
@@ -74,17 +81,6 @@ def _of_run(layout: Layout, member: Member, name: str, place: str) -> list[Block
         for puzzle in solved[:1]
     ]
     return [*blocks, *steps]
-
-
-def _drawn(puzzle: Answered, name: str) -> Drawings:
-    rating = "" if puzzle.rating is None else f", rating {puzzle.rating:g}"
-    halts = "never halts" if puzzle.halt_step is None else f"would halt after step {puzzle.halt_step}"
-    verdict = "solved" if puzzle.exact else f"{puzzle.wrong_cells} cells wrong"
-    return Drawings(
-        name,
-        f"{puzzle.split} {puzzle.row}{rating}: {verdict}, {halts}",
-        [("given", puzzle.puzzle), ("answer", puzzle.prediction), ("solution", puzzle.solution)],
-    )
 
 
 DATASETS_SQL = """\

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from trm_data.storage.root import Layout
 from trm_eval.report.ask import Asked, ask
 from trm_eval.report.canvas import COLOURS, draw_svg
-from trm_eval.report.evaluation import verdict_of
 from trm_eval.serve.evaluations import evaluations_of, labels_of
 from trm_eval.serve.parts import (
     errors_shown,
@@ -265,11 +264,7 @@ def _choose(evaluation: str) -> int | None:
 
 
 def _puzzle(puzzle: Answered) -> None:
-    rating = "" if puzzle.rating is None else f", rating {puzzle.rating:g}"
-    halts = "never halts" if puzzle.halt_step is None else f"would halt after step {puzzle.halt_step}"
-    st.markdown(
-        f"**{plain(puzzle.split)} {puzzle.row}**{rating}: {verdict_of(puzzle.exact, puzzle.wrong_cells)}, {halts}"
-    )
+    st.markdown(plain(puzzle.says))
     drawings = {"given": puzzle.puzzle, "answer": puzzle.prediction}
     if puzzle.exact is not None:
         drawings["solution"] = puzzle.solution
