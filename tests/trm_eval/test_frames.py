@@ -64,13 +64,6 @@ def test_predictions_are_a_lazy_frame(layout: Layout, trained: TrainResult) -> N
     assert mine["exact"].sum() == row["exact_count"]
 
 
-def test_an_evaluated_run_has_every_step_once(layout: Layout, trained: TrainResult) -> None:
-    evaluate_run(layout, trained.folder, EvalRequest())
-    query = "SELECT count(*), count(DISTINCT (step, split)) FROM train_metrics"
-    assert query_results(layout, query).rows == [(14, 14)]
-    assert query_results(layout, "SELECT count(*) FROM runs").rows == [(1,)]
-
-
 @pytest.mark.integration
 def test_a_run_whose_record_is_damaged_is_named(layout: Layout, trained: TrainResult, tmp_path: Path) -> None:
     other = resolve_root(tmp_path)
@@ -99,14 +92,6 @@ def test_names_are_found_and_completed() -> None:
     assert {"sql", "open_dataset", "make_loader"} <= set(dir(trm_data))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         trm_eval.nothing  # noqa: B018
-
-
-def test_sums_and_counts_are_integers(layout: Layout, trained: TrainResult) -> None:
-    """DuckDB uses 128-bit integers, which become decimals in a frame."""
-    query = "SELECT sum(step) AS total, count_if(step > 3) AS late FROM train_metrics WHERE split = 'train'"
-    frame = trm_eval.sql(query, layout)
-    assert frame.rows() == [(78, 9)]
-    assert frame.dtypes == [pl.Int64, pl.Int64]
 
 
 def test_a_frame_of_metrics_has_the_columns_and_values_of_the_sql_table(

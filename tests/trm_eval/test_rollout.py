@@ -122,14 +122,6 @@ def test_halting_sums_are_those_of_its_rows(restless: Restless) -> None:
     assert summed(batches, "q_halt_accuracy") == fits.sum()
 
 
-def test_one_step_of_halting_is_one_step_of_the_plain_evaluation(
-    restless: Restless, plain: list[list[Inferred]]
-) -> None:
-    batches = answered(restless, EvalRequest(mode="halting"), steps=1)
-    assert summed(batches, "lm_loss") == pytest.approx(summed(plain[0], "lm_loss"), rel=1e-5)
-    np.testing.assert_array_equal(joined(batches, "predictions"), joined(plain[0], "predictions"))
-
-
 SAMPLING = Sampling(samples=4, noise=0.5)
 
 
@@ -158,12 +150,6 @@ def test_samples_do_not_depend_on_the_batches(restless: Restless, sampled: list[
     some = choose_rows(len(restless.reader), 5, seed=1)
     few = answered(restless, EvalRequest(sampling=SAMPLING), rows=some, steps=3)
     np.testing.assert_array_equal(joined(few, "predictions"), joined(sampled, "predictions")[some])
-
-
-def test_little_noise_is_nearly_the_plain_evaluation(restless: Restless, plain: list[list[Inferred]]) -> None:
-    quiet = answered(restless, EvalRequest(sampling=Sampling(samples=2, noise=1e-6)), steps=3)
-    np.testing.assert_allclose(joined(quiet, "q_halt_logits"), joined(plain[2], "q_halt_logits"), atol=1e-3)
-    assert summed(quiet, "lm_loss") == pytest.approx(summed(plain[2], "lm_loss"), rel=1e-4)
 
 
 def test_an_oracle_is_at_least_as_good_as_any_choice(sampled: list[Inferred]) -> None:
@@ -297,14 +283,6 @@ def _tied(answers: list[bytes], margins: NDArray[np.float32]) -> bool:
         for answer in votes
     ]
     return len(set(keys)) < len(keys)
-
-
-@pytest.mark.parametrize(("selection", "chosen"), [("halt_logit", 2), ("mode", 1), ("first_halt", 0)])
-def test_the_three_ways_differ(selection: Selection, chosen: int) -> None:
-    tokens = np.array([[[2, 2]], [[3, 3]], [[4, 4]], [[3, 3]]], np.uint8)
-    margins = np.array([[0.1], [0.6], [0.9], [0.5]], np.float32)
-    halt_steps = np.array([[1], [3], [2], [0]], np.int32)
-    assert choices(selection, tokens, margins, halt_steps)[-1].tolist() == [chosen]
 
 
 def test_the_residual_and_the_rules_choose_without_labels() -> None:

@@ -38,7 +38,6 @@ from trm_eval.cli import main
 from trm_eval.evaluation import flow, prepare
 from trm_eval.evaluation.flow import EvalResult, evaluate_run
 from trm_eval.identity import EvalRequest
-from trm_eval.report.evaluation import print_headline
 from trm_eval.submission import make_submission
 from trm_eval.tables.query import query_results
 from trm_eval.votes import (
@@ -104,12 +103,6 @@ def test_undoing_an_augmentation_gives_the_grid_back(seed: int, shapes: list[tup
     assert undo(tokens, elements % 8, colour_maps(elements)) == [grid_of(grid) for grid in grids]
 
 
-@given(SEEDS, SIDES, SIDES)
-def test_a_grid_and_its_value(seed: int, rows: int, columns: int) -> None:
-    cells = np.random.default_rng(seed).integers(0, 10, (rows, columns)).astype(np.uint8)
-    np.testing.assert_array_equal(cells_of(grid_of(cells)), cells)
-
-
 VOTES = st.lists(
     st.tuples(st.integers(0, 2), st.integers(0, 3), st.sampled_from([-2.0, -0.3, 0.0, 0.1, 1.7])),
     max_size=60,
@@ -168,18 +161,6 @@ def test_the_ranking_is_that_of_the_plain_rule(votes: list[tuple[int, int, float
         (test, place, count, grid) for test, place, count, _, grid in expected
     ]
     np.testing.assert_allclose(got.mean_q, [mean for _, _, _, mean, _ in expected], rtol=1e-14)
-
-
-@given(st.permutations(range(4)))
-def test_of_equal_candidates_the_first_seen_leads(order: list[int]) -> None:
-    assert [grid[2] for grid in ballot([(0, grid, 0.5) for grid in order]).grids] == order
-
-
-def test_more_votes_beat_a_surer_network_which_beats_an_earlier_row() -> None:
-    votes = [(0, 1, -1.0), (0, 2, 0.0), (0, 3, -5.0), (0, 3, -5.0)]
-    ranking = ballot(votes)
-    assert [grid[2] for grid in ranking.grids] == [3, 2, 1]
-    assert ranking.first_rows.tolist() == [2, 1, 0]
 
 
 def test_attempts_repeat_an_only_candidate_and_keep_the_place_of_none() -> None:
@@ -562,13 +543,6 @@ def test_submissions_that_cannot_be(voted: Voted, evaluated: Evaluated, tmp_path
     assert "--evaluation: not with --dataset" in refused(
         voted.layout, "--evaluation", "7", "--dataset", "other"
     )
-
-
-def test_the_report_of_an_evaluation_says_what_passes(
-    voted: Voted, capsys: pytest.CaptureFixture[str]
-) -> None:
-    print_headline(voted.layout, voted.results[1])
-    assert "pass@1000" in capsys.readouterr().out
 
 
 def test_predictions_name_the_task_of_their_row(voted: Voted) -> None:

@@ -5,16 +5,13 @@ Colours, markers and names in figures.
 
 from __future__ import annotations
 
-import itertools
-
 import matplotlib.figure
 import pytest
 
 from tests.trm_eval.conftest import Evaluated
 from trm_eval.report.ask import ask, filled
-from trm_eval.report.canvas import COLOURS, MARKERS, limit_percent, look, looks
-from trm_eval.report.figures import paint_curves, paint_depths, paint_shares
-from trm_eval.report.page import training_time
+from trm_eval.report.canvas import COLOURS, limit_percent, looks
+from trm_eval.report.figures import paint_depths, paint_shares
 from trm_eval.tables.query import query_results
 
 
@@ -32,14 +29,6 @@ def test_what_is_printed_gives_the_same_rows(evaluated: Evaluated) -> None:
     assert asked.rows == [{"run": evaluated.record.run, "count": 12}]
     assert query_results(evaluated.layout, asked.query.sql).rows == [(evaluated.record.run, 12)]
     assert not problems
-
-
-def test_curves_of_one_colour_have_other_markers_and_neighbours_other_colours() -> None:
-    pairs = [(look(number)["color"], look(number)["marker"]) for number in range(len(COLOURS) * len(MARKERS))]
-    assert len(set(pairs)) == len(pairs)
-    assert all(one[0] != other[0] for one, other in itertools.pairwise(pairs))
-    assert pairs[0][1] == "o"
-    assert pairs[len(COLOURS)][1] == "s", "a hexagon looks like a circle"
 
 
 def test_seeds_of_an_experiment_share_colour_and_legend_entry() -> None:
@@ -61,12 +50,6 @@ def test_accuracies_of_one_name_are_in_one_line() -> None:
     assert list(x) == [50, 60, 10]
     assert y[0] > 1 > y[1] > 0.5
     assert y[2] == 0
-
-
-def test_unknown_training_time_is_not_zero() -> None:
-    assert "unknown" in training_time([None, None])
-    assert "2.0 h" in training_time([3600.0, 3600.0])
-    assert "1 of 2" in training_time([3600.0, None])
 
 
 @pytest.mark.parametrize(
@@ -93,15 +76,3 @@ def test_an_axis_in_percent_ends_at_0_and_100_and_is_not_narrow(
         axis.set_ylabel("exact accuracy, test (%)")
     limit_percent(axis)
     assert getattr(axis, f"get_{which}lim")() == pytest.approx(limits)
-
-
-@pytest.mark.parametrize("last", [1, 2, 5, 20, 1_500])
-def test_ticks_of_steps_are_where_their_labels_say(last: int) -> None:
-    figure = matplotlib.figure.Figure()
-    axis = figure.subplots()
-    paint_curves(axis, [("run", list(range(1, last + 1)), [0.0] * last)])
-    figure.draw_without_rendering()
-    labels = [
-        float(label.get_text().replace(",", "").replace("\u2212", "-")) for label in axis.get_xticklabels()
-    ]
-    assert labels == pytest.approx(list(axis.get_xticks()))

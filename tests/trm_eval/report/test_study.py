@@ -428,18 +428,6 @@ def test_two_varied_quantities_are_curves_without_a_common_fit(layout: Layout) -
     assert alone.series.keys() == {"9 each"}
 
 
-def test_labels_of_a_group_are_of_one_sort() -> None:
-    short = [a_member("small", 16.0, 0), a_member("large", 32.0, 0)]
-    group = Group("g", GUIDE, "", False, short, [], {}, [])
-    assert group.labels() == {"small": "D 16", "large": "D 32"}
-    long = dataclasses.replace(
-        a_member("staged", 24.0, 0), varies="more than the forty characters beside a figure"
-    )
-    mixed = dataclasses.replace(group, members=[*short, long])
-    assert mixed.labels() == {"small": "small", "large": "large", "staged": "staged"}
-    assert set(mixed.names().values()) == {"small", "large", "staged"}
-
-
 @pytest.mark.integration
 def test_a_run_is_reported_by_its_name_its_experiment_and_a_glob(
     evaluated: Evaluated, tmp_path: Path
@@ -469,14 +457,6 @@ def test_a_run_without_a_whole_test_is_said_with_the_command(evaluated: Evaluate
     (group,), _ = gather_runs(evaluated.layout, [evaluated.record.run, "other-0-s0"])
     assert group.missing == ["other-0-s0 (no test of all rows: trm-eval run other-0-s0)"]
     assert [member.evaluation for member in group.members] == [evaluated.row["evaluation"]]
-
-
-def test_halting_is_not_called_right_where_nothing_is_solved(evaluated: Evaluated) -> None:
-    (group,), _ = gather_runs(evaluated.layout, [evaluated.record.run])
-    assert group.members[0].exact_count == 0
-    page = study_page([group], None, "command", "versions")
-    (table,) = (block for block in page.blocks if isinstance(block, Table) and block.file == "runs.csv")
-    assert dict(zip(table.columns, table.rows[0], strict=True))["halting right %"] == "-"
 
 
 @pytest.mark.integration

@@ -49,19 +49,3 @@ def test_the_same_runs_give_the_same_band() -> None:
     assert first.band is not None
     assert again.band is not None
     np.testing.assert_array_equal(first.band.low, again.band.low)
-
-
-@pytest.mark.parametrize(
-    ("values", "exact", "why"),
-    [
-        ([32.0, 64.0], [0.5, 0.6], "2 values"),
-        (WIDTHS, [0.5] * 6, "nothing varies"),
-        ([0.0, 1.0, 2.0, 4.0, 8.0], [0.1, 0.2, 0.3, 0.4, 0.5], "values above 0"),
-        ([32.0, 48.0, 64.0], [0.5, 0.6, 0.65], "at least 5 are needed"),
-    ],
-)
-def test_too_little_is_refused_with_the_reason(values: list[float], exact: list[float], why: str) -> None:
-    trend = trend_of(values, exact)
-    assert trend.fit is None
-    assert why in trend.refused
-    assert trend.says("width").startswith("no curve over width is fitted: ")

@@ -150,11 +150,6 @@ def test_experiments_of_several_seeds_stand_by_their_means() -> None:
     assert ends_of(a_group(Better("b", "a"), A, B)) is None
 
 
-def test_one_seed_of_each_says_that_no_interval_can_be_given() -> None:
-    (line,) = over_seeds(a_group(Better("b", "a"), A, B))
-    assert line.startswith("each experiment has one seed: no interval over seeds can be given.")
-
-
 def test_one_claim_that_does_not_hold_decides() -> None:
     def of(*exact: tuple[int, int]) -> str:
         judged = [judge(a_group(Better("b", "a"), A, B, flips=flips))[0] for flips in exact]

@@ -56,13 +56,6 @@ def test_every_named_query_runs_on_results_and_on_an_empty_root(
     assert query_results(resolve_root(str(tmp_path)), f"@{name}").columns == found.columns
 
 
-def test_a_query_is_itself_or_a_name() -> None:
-    assert query_text("SELECT 1") == "SELECT 1"
-    assert query_text("@evals") == load_query("evals")
-    with pytest.raises(QueryError, match=r"no query @eval; did you mean '@evals'\? \(trm-eval queries\)"):
-        query_text("@eval")
-
-
 @pytest.mark.parametrize(
     ("sql", "tables"),
     [
