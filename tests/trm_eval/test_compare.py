@@ -88,12 +88,6 @@ def test_strata_are_parts_and_flips_are_all_of_them(uneven: tuple[Layout, str, s
     )
 
 
-def test_what_differs_is_named(two: tuple[Layout, str, str]) -> None:
-    layout, a, b = two
-    assert ("model.hidden_size", 16, 32) in compare(layout, a, b).settings
-    assert len(compare(layout, a, b).settings) == 1
-
-
 @pytest.mark.integration
 def test_two_ways_to_answer_of_one_run(two: tuple[Layout, str, str]) -> None:
     layout, a, _ = two
@@ -126,15 +120,6 @@ def test_evaluations_that_were_superseded_are_compared_in_any_order(
     assert one.both == other.both.turned()
     assert one.both.count == 12
     assert [name for name, _ in one.strata] == [name for name, _ in other.strata] != []
-
-
-def test_runs_are_compared_as_they_answered_in_one_way(two: tuple[Layout, str, str], tmp_path: Path) -> None:
-    """The newest test of one run, with more steps, has no counterpart in the other."""
-    layout = resolve_root(shutil.copytree(two[0].place, tmp_path / "root", symlinks=True))
-    (folder,) = [folder for folder in list_runs(layout) if folder.name == two[1]]
-    evaluate_run(layout, folder, EvalRequest(supervision_steps=8))
-    found = compare(layout, two[1], two[2])
-    assert (found.a.supervision_steps, found.b.supervision_steps) == (3, 3)
 
 
 def test_a_missing_file_is_named(two: tuple[Layout, str, str], tmp_path: Path) -> None:

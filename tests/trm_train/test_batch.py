@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -26,7 +25,6 @@ from trm_data.storage.root import resolve_root
 from trm_train import batch
 from trm_train.batch import BatchOptions, Job, missing_datasets, plan_batch, run_jobs, shares
 from trm_train.cli import main
-from trm_train.commands.batch import change_of
 from trm_train.config.run import RunConfig
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import select_experiments
@@ -60,32 +58,11 @@ def test_aliases_run_once_and_keep_their_names(tmp_path: Path) -> None:
     assert arc.testing_flops is None
 
 
-def test_overrides_that_make_two_experiments_equal_are_noted(tmp_path: Path) -> None:
-    def wide(config: RunConfig) -> RunConfig:
-        return dataclasses.replace(
-            config, model=dataclasses.replace(config.model, hidden_size=96, num_heads=4)
-        )
-
-    items = select_experiments(["exp01a", "exp01b", "exp02a_01"], TINY)
-    notes = [run.note for run in plan_batch(items, [0, 1], resolve_root(tmp_path), wide)]
-    same = "with these options the same as exp01a, and trained once more"
-    assert notes == [None, same, None] * 2
-    assert [run.note for run in plan_batch(items, [0, 1], resolve_root(tmp_path))] == [None] * 6
-
-
 def test_the_whole_study_in_miniature_is_54_runs(tmp_path: Path) -> None:
     items = select_experiments(["exp*", "contrib0[12]*"], TINY)
     runs = plan_batch(items, [0], resolve_root(tmp_path))
     assert (len(items), len(runs)) == (67, 54)
     assert len(missing_datasets(runs, resolve_root(tmp_path))) == 10
-
-
-def test_a_configuration_that_cannot_be_names_the_experiment(tmp_path: Path) -> None:
-    def short(config: RunConfig) -> RunConfig:
-        return dataclasses.replace(config, total_steps=5)
-
-    with pytest.raises(ConfigError, match=r"exp01a: optim\.lr_warmup_steps: below total_steps"):
-        plan_batch(select_experiments(["exp01a"], TINY), [0], resolve_root(tmp_path), short)
 
 
 def test_a_dataset_that_nobody_can_build(tmp_path: Path) -> None:
@@ -135,14 +112,6 @@ def test_options_stand_before_and_after_patterns_and_those_of_the_configuration_
         "exp10c",
     ]
     assert len(found) == 8
-
-
-def test_a_batch_on_a_dataset_of_ones_own_is_planned(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    change = change_of(["--data.dataset", "my_puzzles"])
-    (run,) = plan_batch(select_experiments(["exp04a_100"]), [0], resolve_root(tmp_path), change)
-    assert (run.dataset, run.experiment.says(run.config)) == ("my_puzzles", "my_puzzles")
 
 
 BIN = Path(sys.executable).parent
@@ -270,14 +239,10 @@ def test_one_that_fails_stops_the_others_unless_asked_to_go_on(root: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["exp99"], "no experiment 'exp99'; did you mean 'exp09e'?"),
         ([], "no experiments named"),
         (["exp01a", "--no-build"], "trm-data build sudoku-2x3-generated-500-aug-100"),
         (["exp01a", "--seeds", "a"], "--seeds: got 'a'; expected whole numbers separated by commas"),
-        (["exp01a", "--jobs", "99"], "at most one run on each"),
         (["exp01a", "--optim.warp", "9"], "--optim.warp"),
-        (["exp01a", "--warp", "9"], "--warp, 9"),
-        (["trm_maze"], "trm_maze: does not run at --scale tiny --data generated (expected --scale full"),
     ],
 )
 def test_bad_input_is_said_at_once(
@@ -337,38 +302,6 @@ def test_ctrl_c_has_the_run_save_and_the_batch_end(root: Path) -> None:
     assert json.loads(status.read_text())["state"] == "stopped"
     step = json.loads(status.read_text())["step"]
     assert list(status.parent.glob(f"checkpoints/resume/{step}"))
-
-
-@pytest.mark.slow
-def test_ctrl_c_twice_kills(root: Path) -> None:
-    code, rows, _ = interrupted(root, signal.SIGINT, 2)
-    assert code == 130
-    assert [row["state"] for row in rows] == ["interrupted", "waiting"]
-    running = subprocess.run(
-        ["pgrep", "-f", str(root)], capture_output=True, text=True, check=False
-    ).stdout.split()
-    assert [pid for pid in running if int(pid) != os.getpid()] == []
-
-
-@pytest.mark.slow
-def test_one_of_each_mechanism(root: Path) -> None:
-    names = ("exp06_a", "exp07b", "exp07c", "exp08a", "exp09c", "exp09e", "exp10e", "contrib01_curriculum")
-    names += (
-        "contrib02_adaptive",
-        "contrib03_L24",
-        "exp04a_100",
-        "exp04b_0010",
-        "exp05_f",
-        "exp02b_05",
-        "exp03e",
-    )
-    small = [word for word in SMALL if word != "--total-steps"]
-    small = [word for word in small if word != "30"]
-    done = run_batch(
-        root, *names, *small, "--total-steps", "40", "--model.hidden-size", "16", "--jobs", "2", "--json"
-    )
-    assert done.returncode == 0, done.stderr
-    assert {row["state"] for row in json.loads(done.stdout)} == {"done"}
 
 
 TINY_RUN = (*SMALL, "--model.l-cycles", "1")
@@ -443,10 +376,3 @@ def test_done_runs_need_no_dataset(root: Path, capsys: pytest.CaptureFixture[str
     finally:
         (root / "away").rename(datasets)
     assert "1 done" in capsys.readouterr().out
-
-
-def test_an_alias_is_carried_out_as_it_says(tmp_path: Path) -> None:
-    (run,) = plan_batch(select_experiments(["contrib03_L12"], TINY), [0], resolve_root(tmp_path))
-    (other,) = plan_batch(select_experiments(["exp02a_06"], TINY), [0], resolve_root(tmp_path))
-    assert run.run == other.run
-    assert (run.config.execution.rematerialise, other.config.execution.rematerialise) == (True, False)

@@ -19,7 +19,7 @@ from trm_train.config.run import (
 )
 from trm_train.config.values import Linear
 from trm_train.errors import ConfigError
-from trm_train.experiments.registry import find_experiment, load_experiments
+from trm_train.experiments.registry import find_experiment
 from trm_train.runs.record import run_name
 
 QUICKSTART = find_experiment("quickstart").make()
@@ -36,13 +36,6 @@ def changed(**parts):
     return config
 
 
-@pytest.mark.parametrize("experiment", list(load_experiments()))
-def test_every_experiment_is_sound_and_read_back(experiment: str) -> None:
-    item = find_experiment(experiment)
-    check_config(item.make())
-    assert config_from_json(config_to_json(item.make())) == item.make()
-
-
 def test_the_published_recipe() -> None:
     """The published recipe: batch 768, 65,104 steps, and so on."""
     config = find_experiment("trm_sudoku_mlp").make()
@@ -55,22 +48,11 @@ def test_the_published_recipe() -> None:
     assert model.halt_exploration_prob == 0.1
 
 
-def test_identity_is_what_differs_from_the_defaults() -> None:
-    identity = effective_identity(QUICKSTART)
-    assert identity["model.hidden_size"] == 96
-    assert "model.num_layers" not in identity
-    assert not any(key.startswith("execution") for key in identity)
-
-
 def test_the_hash_sees_the_mathematics_and_not_the_execution() -> None:
     before = identity_hash(QUICKSTART)
     assert identity_hash(changed(execution={"log_every": 1, "checkpoint_every": 7})) == before
     for other in (changed(optim={"lr": 2e-3}), changed(model={"h_cycles": 3}), changed(total_steps=999)):
         assert identity_hash(other) != before
-
-
-def test_run_names_say_experiment_hash_and_seed() -> None:
-    assert run_name("quickstart", changed(seed=5)) == f"quickstart-{identity_hash(QUICKSTART)[:8]}-s5"
 
 
 @pytest.mark.parametrize(
@@ -81,13 +63,10 @@ def test_run_names_say_experiment_hash_and_seed() -> None:
             r"optim.lr_warmup_steps: below total_steps \(1500\), got 1500",
         ),
         (changed(total_steps=0), "total_steps: got 0; expected at least 1"),
-        (changed(model={"halt_exploration_prob": 1.5}), "halt_exploration_prob: got 1.5; expected 0 to 1"),
         (
             changed(model={"halt_max_steps": 4, "halt_first_max_steps": 5}),
             r"model.halt_first_max_steps: 0 \(as halt_max_steps\), or 1 to halt_max_steps 4, got 5",
         ),
-        (changed(model={"halt_first_max_steps": -1}), "model.halt_first_max_steps: .*got -1"),
-        (changed(data={"global_batch_size": 0}), "data.global_batch_size: got 0; expected at least 1"),
         (
             changed(model={"halt_exploration_prob": Linear(0.3, 1.5)}),
             r"got linear\(0.3, 1.5\); expected 0 to 1",
@@ -98,7 +77,6 @@ def test_run_names_say_experiment_hash_and_seed() -> None:
             changed(model={"mixer": "attention", "num_heads": 7}),
             "model.num_heads: a divisor of hidden_size 96",
         ),
-        (changed(seed=-1), "seed: got -1; expected 0"),
         (changed(execution={"checkpoint_every": 0}), "execution.checkpoint_every"),
     ],
 )
@@ -158,29 +136,6 @@ def test_an_option_added_later_orphans_no_run(part: str) -> None:
     assert (identity_hash(changed_later) == identity_hash(QUICKSTART)) == (part == "execution")
 
 
-def test_nested_values_are_hashed_field_by_field() -> None:
-    @dataclasses.dataclass(frozen=True)
-    class Inner:
-        size: int = 1
-        shape: str = "round"
-
-    longer = dataclasses.make_dataclass(
-        "Longer",
-        [("inner", Inner, dataclasses.field(default=Inner(size=2)))],
-        bases=(type(QUICKSTART.optim),),
-        frozen=True,
-        kw_only=True,
-    )
-
-    def added(inner: Inner) -> dict[str, object]:
-        config = dataclasses.replace(QUICKSTART, optim=longer(inner=inner))
-        return {key: value for key, value in effective_identity(config).items() if "inner" in key}
-
-    assert added(Inner(size=2)) == {}
-    assert added(Inner(size=1)) == {"optim.inner.size": 1}  # the default of the field, not that of its class
-    assert added(Inner(size=2, shape="flat")) == {"optim.inner.shape": "flat"}
-
-
 def test_configurations_of_every_form_are_read_back() -> None:
     config = changed(
         data=MixtureConfig(datasets=("a", "b"), weights=(1.0, 3.0)),
@@ -214,7 +169,6 @@ def test_a_form_cannot_say_that_it_is_another() -> None:
 @pytest.mark.parametrize(
     ("mixture", "message"),
     [
-        (MixtureConfig(datasets=("a",)), "data.datasets: two datasets or more, each once, got a"),
         (MixtureConfig(datasets=("a", "a")), "data.datasets: two datasets or more, each once, got a a"),
         (MixtureConfig(datasets=("a", "../b")), "data.datasets: dataset name '../b'"),
         (
@@ -222,11 +176,6 @@ def test_a_form_cannot_say_that_it_is_another() -> None:
             "data.weights: one for each of 2 datasets, got 1",
         ),
         (MixtureConfig(datasets=("a", "b"), weights=(1.0, 0.0)), "data.weights: numbers above 0, got 0"),
-        (MixtureConfig(datasets=("a", "b"), weights=(1.0, -2.0)), "data.weights: numbers above 0, got -2"),
-        (
-            MixtureConfig(datasets=("a", "b"), global_batch_size=0),
-            "data.global_batch_size: got 0; expected at least 1",
-        ),
     ],
 )
 def test_impossible_mixtures(mixture: MixtureConfig, message: str) -> None:
@@ -254,19 +203,10 @@ def test_a_mixture_is_part_of_the_identity_and_one_dataset_is_asked_for_in_vain(
         check_config(dataclasses.replace(config, execution=ExecutionConfig(device_rows=True)))
 
 
-def test_unknown_keys_in_a_stored_configuration() -> None:
-    with pytest.raises(ConfigError, match="warp"):
-        config_from_json({**config_to_json(QUICKSTART), "model": {"warp": 9}})
-
-
 @pytest.mark.parametrize(
     "options",
     [
         {"total_steps": 10**25},
-        {"total_steps": 2**31},
-        {"execution": {"validate_every": 10**25}},
-        {"data": {"global_batch_size": 2**31}},
-        {"model": {"hidden_size": 10**25}},
         {"optim": {"lr_warmup_steps": 10**25}},
     ],
 )

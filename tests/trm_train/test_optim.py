@@ -246,11 +246,6 @@ def test_long_gradients_are_clipped_together(optim: type[OptimizerConfig]) -> No
         assert all(np.allclose(got[name], expected[name], atol=1e-7) for name in got)
 
 
-def test_schedule_is_constant_by_default_and_without_warm_up() -> None:
-    for step in (1, 50, 500):
-        assert rate_factor(jnp.int32(step), warmup_steps=0, total_steps=100, min_ratio=1.0) == 1.0
-
-
 def table_after(identifiers: list[int], grads: list[list[float]]) -> np.ndarray:
     table = jnp.full((8, 2), 10.0)
     rate = jnp.float32(0.1)

@@ -14,7 +14,6 @@ from tests.conftest import PROJECT, error_of, run_here
 from trm_data.cli import main as data_main
 from trm_data.manifest import MANIFEST, _digest
 from trm_data.storage.root import Layout, resolve_root
-from trm_eval.cli import main as eval_main
 from trm_train.cli import main
 from trm_train.config.data import MixtureConfig
 from trm_train.experiments.registry import find_experiment
@@ -39,29 +38,13 @@ def root(small_layout: Layout, tmp_path: Path) -> Path:
         ("run mine6", "trm-train run quickstart --data.dataset mine6"),
         ("run quickstart --data mine6", "trm-train run quickstart --data.dataset mine6"),
         ("run quickstart --dataset mine6", "trm-train run quickstart --data.dataset mine6"),
-        ("run exp01a --scale tiny --dataset=mine6", "trm-train run exp01a --data.dataset mine6"),
         ("batch mine6", "trm-train batch quickstart --data.dataset mine6"),
-        ("batch quickstart --data mine6", "trm-train batch quickstart --data.dataset mine6"),
-        ("batch quickstart --dataset mine6 --seeds 0,1", "trm-train batch quickstart --data.dataset mine6"),
     ],
 )
 def test_a_dataset_named_elsewhere_is_answered_with_the_command_that_works(
     root: Path, typed: str, meant: str
 ) -> None:
     code, line = error_of(main, *typed.split(), "--root", str(root))
-    assert code == 2
-    assert line.endswith(meant), line
-
-
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [
-        ("run mine6", "trm-eval run RUN --dataset mine6"),
-        ("run quickstart --data mine6", "trm-eval run quickstart --dataset mine6"),
-    ],
-)
-def test_a_dataset_named_in_an_evaluation(root: Path, typed: str, meant: str) -> None:
-    code, line = error_of(eval_main, *typed.split(), "--root", str(root))
     assert code == 2
     assert line.endswith(meant), line
 
@@ -104,12 +87,6 @@ def test_the_last_line_of_a_build_of_ones_own_says_how_to_train_on_it(tmp_path: 
     assert run_here(main, *words, "--dry-run", "--root", str(tmp_path)).returncode == 0
     again = run_here(data_main, *BUILD, "--name", "mine", "--root", str(tmp_path))
     assert again.stdout.splitlines()[-1] == last
-
-
-def test_a_build_of_a_named_dataset_leaves_that_to_its_experiments(tmp_path: Path) -> None:
-    done = run_here(data_main, "build", "sudoku-2x2-generated-10-aug-100", "--quiet", "--root", str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    assert "train on it" not in done.stdout
 
 
 def test_the_runs_on_the_page_are_named_as_training_names_them() -> None:

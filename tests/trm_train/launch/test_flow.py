@@ -6,7 +6,6 @@ A launch on a TPU, from start to end: created, preempted, recreated, detached, f
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -57,7 +56,12 @@ def test_a_machine_without_gcloud_is_told_so(cloud: Cloud, monkeypatch: pytest.M
         tpu().ensure()
 
 
-@pytest.mark.parametrize("text", [QUOTA, "PERMISSION_DENIED: Permission 'tpu.nodes.create' denied"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        QUOTA,
+    ],
+)
 def test_a_refusal_is_one_line_with_what_gcloud_printed(cloud: Cloud, text: str) -> None:
     cloud.set("refuse", text)
     line = refusal(cloud)
@@ -68,12 +72,6 @@ def test_a_zone_without_a_free_tpu_is_another_error_which_a_restart_waits_for(cl
     cloud.set("refuse", FULL)
     with pytest.raises(CapacityError, match="no v4-8 is free: --queued waits in line"):
         tpu().ensure()
-
-
-def test_a_tpu_that_is_there_is_used(cloud: Cloud) -> None:
-    tpu().ensure()
-    tpu().ensure()
-    assert sum(" create " in call for call in cloud.calls()) == 1
 
 
 def test_a_tpu_of_another_kind_is_neither_used_nor_deleted(cloud: Cloud) -> None:
@@ -182,18 +180,6 @@ def test_a_run_is_trained_on_a_tpu_that_is_created_for_it(cloud: Cloud) -> None:
         f"trained with run quickstart --data.dataset small --root {cloud.root}\n" in done.stdout
     )  # one host
     assert cloud.calls("synced") == ["sync --quiet --locked --no-default-groups --extra tpu --extra gcs"]
-
-
-def test_a_machine_that_is_deleted_leaves_its_namesake_of_another_cloud_alone(cloud: Cloud) -> None:
-    """Tests that run at the same time have machines with the same name."""
-    other = {"FAKE_MACHINE": "trm-v4-8-1", "FAKE_CLOUD": str(cloud.folder.parent / "other")}
-    with subprocess.Popen(["sleep", "600"], env={**os.environ, **other}) as namesake:
-        done = cloud.launch(cloud.commit("exit 0"), *TPU, "--delete")
-        alone = namesake.poll() is None
-        namesake.kill()
-    assert done.returncode == 0, done.stderr
-    assert verbs(cloud) == ["tpu-vm create", "tpu-vm delete"]
-    assert alone
 
 
 def test_every_command_is_printed_before_it_runs(cloud: Cloud) -> None:
@@ -419,23 +405,14 @@ def test_a_bucket_that_refuses_to_be_written_is_said_before_anything_is_created(
     ("words", "said"),
     [
         ("run quickstart --root /r", "--accelerator"),
-        ("quickstart --accelerator v4-8", "invalid choice 'quickstart'"),
         ("run --accelerator v4-8 --root /r", "no experiment named"),
         ("run quickstart --accelerator v4-8", "a TPU needs a permanent root"),
-        ("run quickstart --accelerator v4-8 --root here", "a TPU needs a permanent root"),
         ("run quickstart --accelerator v4 --root /r", "--accelerator v4: expected KIND-SIZE"),
-        ("run quickstart --accelerator v4-8 --name A;b --root /r", "--name 'A;b'"),
         ("run quickstart --accelerator v4-8 --root /r --process-id 1", "--process-id: not with launch"),
         (
             "run quickstart --accelerator v4-8 --root /r --build",
             "--build: not with launch; build the dataset once",
         ),
-        (
-            "run quickstart --accelerator v4-8 --root /r --init-from weights.npz",
-            "--init-from: not with launch",
-        ),
-        ("run quickstart --acelerator v4-8", "--acelerator"),
-        ("run quikstart --accelerator v4-8 --root /r", "did you mean 'quickstart'?"),
     ],
 )
 def test_what_does_not_go_together_is_refused_in_a_line(cloud: Cloud, words: str, said: str) -> None:

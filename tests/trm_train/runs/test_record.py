@@ -62,12 +62,6 @@ def test_a_record_is_read_back(folder: Folder, record: RunRecord) -> None:
     assert "extended_to" not in json.loads(folder.read(CONFIG_FILE) or b"")
 
 
-def test_the_same_record_is_not_written_again(folder: Folder, record: RunRecord) -> None:
-    before = folder.store.stat(f"{folder.path}/{CONFIG_FILE}")
-    write_record(folder, record)
-    assert folder.store.stat(f"{folder.path}/{CONFIG_FILE}") == before
-
-
 def test_an_extension_stands_beside_the_original(folder: Folder, record: RunRecord) -> None:
     with pytest.raises(ConfigError, match=r"--extend: not with optim.lr_min_ratio|--extend: got"):
         extend_record(record, 12)
@@ -84,8 +78,6 @@ def test_an_extension_stands_beside_the_original(folder: Folder, record: RunReco
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is not a record of a run"),
-        (b"[]", "is not a record of a run"),
         (b"{}", "is not a record of a run"),
         (
             json.dumps(with_digest({"format_version": FORMAT_VERSION + 1})).encode(),
@@ -112,17 +104,6 @@ def edited(folder: Folder, **changes: Any) -> None:
     folder.write(CONFIG_FILE, json.dumps(with_digest(value)).encode())
 
 
-def test_every_bit_of_a_record_counts(folder: Folder, record: RunRecord) -> None:
-    write_record(folder, record)
-    whole = folder.read(CONFIG_FILE) or b""
-    for place in range(0, len(whole), 7):
-        folder.write(CONFIG_FILE, whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        try:
-            assert read_record(folder) == record  # the changed bit had no meaning, such as in whitespace
-        except ConfigError:
-            continue
-
-
 def test_records_of_format_1_had_no_digest(folder: Folder, record: RunRecord) -> None:
     write_record(folder, record)
     value = json.loads(folder.read(CONFIG_FILE) or b"")
@@ -141,29 +122,17 @@ OUTSIDE = "../../../OUTSIDE"
     ("changes", "message"),
     [
         ({"config": {"total_steps": 13}}, "its configuration is that of tiny-"),
-        ({"config": {"seed": 1}}, "its configuration is that of tiny-"),
         ({"identity": "0" * 64}, "edited or damaged. Restore it"),
         ({"run": OUTSIDE}, f"names the run '{OUTSIDE}'"),
-        ({"run": "/tmp/OUTSIDE"}, "names the run '/tmp/OUTSIDE'"),
         ({"experiment": OUTSIDE}, f"experiment '{OUTSIDE}': expected up to 100 letters, digits and _"),
-        ({"experiment": ""}, "experiment ''"),
         ({"group": OUTSIDE}, f"group '{OUTSIDE}'"),
-        ({"group": 7}, "is not a record of a run"),
         ({"group": "other"}, "at runs/other/tiny/tiny-"),
-        ({"content_digest": 7}, "is not a record of a run"),
         ({"created_at": "yesterday"}, "is not a record of a run"),
-        ({"parameters": "many"}, "is not a record of a run"),
         ({"parameters": 10**30}, "is not a record of a run"),
-        ({"parameters": 1.5}, "is not a record of a run"),
         ({"training_flops": -1.0}, "is not a record of a run"),
-        ({"training_flops": True}, "is not a record of a run"),
         ({"label": "a\nb"}, "is not a record of a run"),
-        ({"label": 7}, "is not a record of a run"),
-        ({"versions": ["jax"]}, "is not a record of a run"),
         ({"versions": {"jax": 1}}, "is not a record of a run"),
         ({"input_spec": {"vocabulary_size": None}}, "is not a record of a run (vocabulary_size None)"),
-        ({"input_spec": {"num_identifiers": 10**30}}, "is not a record of a run"),
-        ({"input_spec": {"sequence_length": "36"}}, "is not a record of a run"),
     ],
 )
 def test_a_record_must_agree_with_itself_and_its_place(

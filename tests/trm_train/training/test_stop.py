@@ -5,7 +5,6 @@ A preemption notice of the metadata server stops a run as SIGTERM does.
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import subprocess
@@ -30,7 +29,7 @@ from trm_train.errors import NotFiniteError, TrainError
 from trm_train.runs.record import list_runs
 from trm_train.runs.status import read_status
 from trm_train.training import stop as preemption
-from trm_train.training.stop import StopRequest, listen, metadata_url, preemption_stops, stop_signals
+from trm_train.training.stop import StopRequest, metadata_url, preemption_stops, stop_signals
 
 BIN = Path(sys.executable).parent
 BUILD = "build sudoku --box 2x2 --size 12 --aug 7 --val-size 4 --test-size 6 --name stops"
@@ -80,8 +79,6 @@ def test_a_run_that_is_asked_to_stop_says_by_what(root: Path, sent: signal.Signa
 @pytest.mark.parametrize(
     ("first", "second"),
     [
-        (signal.SIGTERM, signal.SIGTERM),
-        (signal.SIGINT, signal.SIGTERM),
         (signal.SIGTERM, signal.SIGINT),
         (signal.SIGINT, signal.SIGINT),
     ],
@@ -118,37 +115,6 @@ def test_codes_are_those_of_the_documentation() -> None:
     assert NotFiniteError.exit_code == Exit.NOT_FINITE
     assert not hasattr(DataError("x"), "exit_code")
     assert not hasattr(TrainError("x"), "exit_code")
-
-
-@pytest.mark.slow
-def test_an_unreachable_bucket_is_code_four(tmp_path: Path) -> None:
-    environment = {**os.environ, "STORAGE_EMULATOR_HOST": "http://127.0.0.1:9", "TRM_CACHE": str(tmp_path)}
-    done = subprocess.run(
-        [BIN / "trm-train", "run", "quickstart", "--root", "gs://bucket/trm"],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=300,
-    )
-    assert done.returncode == Exit.BUCKET
-    assert "could not read" in done.stderr
-
-
-def test_a_run_says_how_it_goes_while_it_runs(root: Path) -> None:
-    """Another process reads status, metrics and logs of a run that has no checkpoint yet."""
-    with start(root, "--total-steps", "1000000", "--seed", "77") as process:
-        assert process.stderr is not None
-        for line in process.stderr:
-            if re.match(r"step +\d", line):
-                break
-        deadline = time.monotonic() + 20
-        found: list[Path] = []
-        while not found and time.monotonic() < deadline:
-            found = list((root / "runs").glob("*/*/*-s77/status.json"))
-        process.kill()
-        process.communicate()
-    assert '"state": "running"' in found[0].read_text()
-    assert any("begins" in path.read_text() for path in found[0].parent.glob("logs/*.log"))
 
 
 PROGRAM = "import sys; from trm_train.cli import main; main(sys.argv[1:])"
@@ -212,22 +178,6 @@ def test_a_notice_asks_to_stop(metadata: Metadata) -> None:
         wait_until(lambda: stop.requested)
     assert stop.exit_code == Exit.TERMINATED
     assert metadata.asked[0].startswith("Google /computeMetadata/v1/instance/preempted?wait_for_change=true")
-
-
-def test_a_server_that_answers_at_once_is_asked_with_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = iter(["FALSE", None, "FALSE", "TRUE"])
-    pauses: list[float | None] = []
-
-    class Ended(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            pauses.append(timeout)
-            return False
-
-    monkeypatch.setattr(preemption, "_ask", lambda url: next(answers))
-    stop = StopRequest()
-    listen("http://metadata", stop, Ended())
-    assert stop.exit_code == Exit.TERMINATED
-    assert pauses == [preemption.PAUSE_S, preemption.AGAIN_S, preemption.PAUSE_S]
 
 
 def test_nobody_is_asked_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
