@@ -141,7 +141,7 @@ def test_two_processes_write_what_one_writes(trained: Layout, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("count", [3, 4, 8])
+@pytest.mark.parametrize("count", [3, 8])
 def test_any_number_of_processes_writes_the_same(trained: Layout, tmp_path: Path, count: int) -> None:
     check_as_one(trained, tmp_path, count, TRAIN)
 
@@ -150,13 +150,11 @@ def test_any_number_of_processes_writes_the_same(trained: Layout, tmp_path: Path
 @pytest.mark.parametrize(
     "options",
     [
-        ["--steps", "1,2,5"],
         ["--mode", "halting"],
         ["--samples", "3", "--select", "mode"],
         ["--traces", "5", "--latents"],
         ["--limit", "7", "--subset-seed", "1", "--identifiers", "random", "--weights", "raw"],
         ["--checkpoint", "all", "--split", "validation"],
-        ["--checkpoint", "best"],
     ],
     ids=lambda options: options[0],
 )
@@ -243,18 +241,6 @@ def test_processes_that_evaluate_other_things_are_named(trained: Layout, tmp_pat
     assert layout.results.names("**/*.parquet") == []
 
 
-@pytest.mark.slow
-def test_a_process_that_does_not_find_the_run_ends_all(trained: Layout, tmp_path: Path) -> None:
-    layout, address, processes = copy_of(trained, tmp_path / "root"), free_address(), []
-    for index, root in enumerate([layout.place, str(tmp_path / "other")]):
-        (tmp_path / "other").mkdir(exist_ok=True)
-        together = ["--coordinator", address, "--num-processes", "2", "--process-id", str(index)]
-        processes.append(start(["run", "quickstart", "--root", root, *together], EVALUATE))
-    first, second = ended(processes)
-    assert first.returncode
-    assert second.returncode == Exit.ERROR
-
-
 LONG = [*TRAIN, "--checkpoint", "all", "--steps", "20"]
 """Two evaluations of some seconds each, almost entirely inside jax programs."""
 
@@ -309,54 +295,11 @@ def test_a_killed_process_ends_the_others(trained: Layout, tmp_path: Path, kille
     assert codes <= {-signal.SIGABRT, Exit.STALLED}, "\n".join(one.stderr for one in others)
 
 
-@pytest.mark.slow
-def test_tables_that_cannot_be_written_end_all(trained: Layout, tmp_path: Path) -> None:
-    layout = copy_of(trained, tmp_path / "root")
-    (tmp_path / "root" / "results").mkdir()
-    (tmp_path / "root" / "results" / "predictions").write_text("no folder")
-    first, second = ended(start_evaluating(Path(layout.place), 2, []))
-    assert first.returncode == Exit.ERROR
-    assert "could not be written" in first.stderr
-    assert second.returncode
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "moment", ["joined", EVALS, "predictions/*/*/*.parquet"], ids=["joined", "evals", "predictions"]
-)
-def test_a_killed_evaluation_leaves_no_stale_and_no_double_row(
-    trained: Layout, tmp_path: Path, moment: str
-) -> None:
-    """Killed in 4 processes, again in 3, finished by 2: equal to the result of one undisturbed process."""
-    alone, killed = copy_of(trained, tmp_path / "alone"), copy_of(trained, tmp_path / "killed")
-    for count in (4, 3):
-        before = killed.results.names(EVALS)
-        with evaluating(killed, count, LONG) as processes:
-            if count == 3:
-                wait_for(killed, before=before)
-            elif moment == "joined":
-                assert processes[0].stderr is not None
-                assert any("4 of 4 processes joined" in line for line in processes[0].stderr)
-            else:
-                wait_for(killed, moment)
-            for process in processes:
-                process.kill()
-            ended(processes)
-    evaluate_together(tmp_path / "killed", 2, LONG)
-    evaluate_alone(alone, LONG)
-    check_same_tables(killed, alone)
-    rows = query_results(
-        killed, "SELECT count(*), count(DISTINCT (evaluation, row)) FROM all_predictions"
-    ).rows
-    assert rows == [(720, 720)]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--adapt", "1"], "--adapt: learns in one process; leave out --coordinator"),
         (["--join-s", "0"], "--join-s 0: expected more than 0 seconds"),
-        (["--num-processes", "0"], "--num-processes 0: expected at least 1"),
     ],
 )
 def test_what_takes_one_process_is_refused(options: list[str], message: str) -> None:

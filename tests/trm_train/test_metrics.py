@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import jax.numpy as jnp
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from tests.conftest import run_here
 from tests.multiprocess.processes import RUN
 from tests.support.roots import root_with
-from trm_data.errors import BucketError, CorruptFileError
+from trm_data.errors import BucketError
 from trm_data.loader.dataset import open_dataset
 from trm_data.loader.pipeline import make_loader
 from trm_data.storage.atomic import stem_of
@@ -109,21 +107,6 @@ def test_parts_of_the_first_format_are_read_under_the_names_of_today(folder: Fol
     assert read_metrics(folder).equals(written)
 
 
-def test_names_of_columns_that_are_no_text_are_named(folder: Folder) -> None:
-    """Only in files of the first format, which have no digest; pyarrow raises no error of its own there."""
-    table = MetricTable(folder)
-    write(table, range(1, 3))
-    (name,) = part_names(folder)
-    path = Path(folder.uri("metrics/000000001-000000002.parquet"))
-    Path(folder.uri(f"metrics/{name}")).rename(path)
-    pq.write_table(pq.read_table(path), path, store_schema=False)
-    path.write_bytes(path.read_bytes().replace(b"exact_count", b"\xf4xact_count"))
-    with pytest.raises(
-        CorruptFileError, match=r"000000001-000000002\.parquet: cannot be read .*Restore it from a copy"
-    ):
-        read_metrics(folder)
-
-
 def test_a_metric_without_a_column_is_refused(folder: Folder) -> None:
     with pytest.raises(TrainError, match=r"train_metrics: .*'halo_loss'"):
         MetricTable(folder).add({**row(1), "halo_loss": 1.0})
@@ -214,20 +197,3 @@ def test_every_step_says_which_rows_it_was_given(small_layout: Layout, tmp_path:
     with make_loader(open_dataset("small", layout, "train"), global_batch_size=8, seed=3) as batches:
         assert said == [int(batch_fingerprint(next(batches))) for _ in range(5)]
     assert len(set(said)) == 5
-
-
-def test_a_digest_tells_rows_and_their_order_apart() -> None:
-    rng = np.random.default_rng(0)
-    batch = {"inputs": rng.integers(0, 5, (8, 9)), "labels": rng.integers(0, 5, (8, 9))}
-    batch["puzzle_identifiers"] = np.arange(8)
-    digest = int(batch_fingerprint(batch))
-    small = {name: jnp.asarray(values, jnp.uint8) for name, values in batch.items()}
-    assert int(batch_fingerprint(small)) == digest
-    swapped = {name: values[[1, 0, *range(2, 8)]] for name, values in batch.items()}
-    others = [swapped]
-    for name in batch:
-        changed = {key: values.copy() for key, values in batch.items()}
-        changed[name].flat[3] += 1
-        others.append(changed)
-    others.append({**batch, "inputs": batch["labels"], "labels": batch["inputs"]})
-    assert len({digest, *(int(batch_fingerprint(other)) for other in others)}) == 1 + len(others)

@@ -16,7 +16,6 @@ from trm_data.command import errors_end
 from trm_data.engine import local
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import ScarceError
-from trm_data.shards import writer
 
 BIN = Path(sys.executable).parent
 BUILD = "build sudoku --box 2x3 --size 40 --aug 60 --val-size 0 --test-size 8 --quiet --workers"
@@ -50,24 +49,6 @@ def test_workers_that_stand_still_are_ended() -> None:
     engine.close()
 
 
-def test_workers_that_compute_are_left_alone() -> None:
-    engine = LocalEngine(2)
-    assert engine.run(compute, [1, 2, 3, 4, 5, 6]) == [1, 2, 3, 4, 5, 6]
-    engine.close()
-
-
-def test_threads_are_counted_before_a_shard_is_opened(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def scarce() -> None:
-        raise ScarceError("no memory for threads")
-
-    monkeypatch.setattr(writer, "check_threads", scarce)
-    with pytest.raises(ScarceError, match="no memory for threads"):
-        writer.write_shard(tmp_path / "x.array_record", [], sequence_length=4, spec_digest="", first_group=0)
-    assert list(tmp_path.iterdir()) == []
-
-
 LIMITS = [(800, "2"), (950, "2"), (1600, "1")]
 OTHERS = [
     pytest.param(limit, workers, marks=pytest.mark.slow) for limit in (1100, 1300, 1500) for workers in "12"
@@ -97,7 +78,6 @@ def test_a_build_with_scarce_memory_ends_with_one_line(tmp_path: Path, megabytes
         (MemoryError(), 2),
         (RuntimeError("can't start new thread"), 2),
         (ImportError("x.so: failed to map segment from shared object"), 2),
-        (ImportError("x.so: cannot allocate memory in static TLS block"), 2),
     ],
 )
 def test_memory_that_ran_out_is_said(error: Exception, code: int, capsys: pytest.CaptureFixture[str]) -> None:

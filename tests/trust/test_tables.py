@@ -17,9 +17,9 @@ import pytest
 import trm_eval
 from tests.conftest import run_here
 from tests.trm_eval.conftest import Evaluated
-from trm_data.errors import CorruptFileError, DataError, QueryError
+from trm_data.errors import CorruptFileError, QueryError
 from trm_data.storage import atomic
-from trm_data.storage.atomic import digest_of, one_of_each, stem_of
+from trm_data.storage.atomic import digest_of, stem_of
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main
 from trm_eval.errors import ResultError
@@ -178,19 +178,6 @@ def test_a_lost_or_damaged_note_of_what_was_whole_costs_a_check_and_nothing_else
     assert json.loads(note.read_bytes())
 
 
-def test_of_a_stem_one_file_is_read(layout: Layout) -> None:
-    """A writer died before it removed the file that it replaced."""
-    (path,) = Path(layout.place).glob("results/evals/**/*.parquet")
-    old = path.with_name(f"{stem_of(path.name)}.parquet")
-    shutil.copyfile(path, old)
-    assert query_results(layout, "SELECT count(*) FROM all_evals").rows == [(1,)]
-    (folder,) = list_runs(layout)
-    evaluate_run(layout, folder, EvalRequest())
-    assert not old.exists()
-    names = [file.name for file in Path(layout.place).glob("results/**/*.parquet")]
-    assert len(names) == len({stem_of(name) for name in names}) >= 3
-
-
 def test_evaluating_again_removes_the_parts_of_before_and_no_others(layout: Layout) -> None:
     (folder,) = list_runs(layout)
     (part,) = Path(layout.place).glob("results/predictions/**/*.parquet")
@@ -209,27 +196,6 @@ def test_evaluating_again_removes_the_parts_of_before_and_no_others(layout: Layo
     assert not old.exists()
     assert others.exists()
     assert query_results(layout, "SELECT count(*) FROM predictions").rows == [(12,)]
-
-
-def test_names() -> None:
-    assert stem_of("a/b.0123456789abcdef.parquet") == "a/b"
-    assert stem_of("a/0123456789abcdef.parquet") == "a/0123456789abcdef"
-    assert digest_of("0123456789abcdef.parquet") is None
-    assert digest_of("a.0123456789abcdeg.parquet") is None
-    assert one_of_each(["b.parquet", "a.parquet", "a.0123456789abcdef.parquet"]) == [
-        "a.0123456789abcdef.parquet",
-        "b.parquet",
-    ]
-
-
-def test_the_command_ends_with_one_message(layout: Layout) -> None:
-    (path,) = Path(layout.place).glob("results/evals/**/*.parquet")
-    harmed(path, random.Random(1))
-    done = run_here(main, "sql", "@evals", "--root", layout.place)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(f"trm-eval: {path}: its bytes are not those that were written")
-    assert done.stderr.count("\n") == 1
-    assert issubclass(CorruptFileError, DataError)
 
 
 def test_metrics_of_steps_that_are_gone_are_said(layout: Layout) -> None:
@@ -258,14 +224,10 @@ def test_metrics_of_steps_that_are_gone_are_said(layout: Layout) -> None:
 @pytest.mark.parametrize(
     ("names", "last", "missing"),
     [
-        ([], 0, ""),
         ([], 3, "1 to 3"),
-        ([], 1, "1"),
-        (["000000001-000000004"], 4, ""),
         (["000000001-000000004"], 5, "5"),
         (["000000001-000000004", "000000006-000000008"], 0, "5"),
         (["000000003-000000004", "000000009-000000009"], 11, "1 to 2, 5 to 8, 10 to 11"),
-        (["000000001-000000004", "000000003-000000008"], 8, ""),
     ],
 )
 def test_which_steps_are_missing(names: list[str], last: int, missing: str) -> None:

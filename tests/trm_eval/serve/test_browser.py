@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.trm_eval.conftest import Evaluated
 from tests.trm_eval.serve.browser import BROWSER, NO_BROWSER, Tab, a_tab, follow
-from tests.trm_eval.serve.conftest import served, set_live
+from tests.trm_eval.serve.conftest import served
 from trm_data.storage.root import Layout
 
 PAGES = {
@@ -66,35 +65,6 @@ def test_figures_and_drawings_show(address: str, tab: Tab) -> None:
         tab.wait_until(f"{sizes}.length >= {count} && [...document.images].every(image => image.complete)")
         found = tab.run(sizes)
         assert all(complete and natural > 50 and shown > 50 for complete, natural, shown in found), found
-
-
-def test_an_address_leads_to_a_puzzle(address: str, tab: Tab, evaluated: Evaluated) -> None:
-    tab.errors.clear()
-    tab.open(f"{address}/puzzles?evaluation={evaluated.row['evaluation']}&row=2", "test 2")
-    assert [error for error in tab.errors if not GUESSED.search(error)] == []
-
-
-def test_it_follows_a_run_that_trains(address: str, tab: Tab, root: Layout, evaluated: Evaluated) -> None:
-    set_live(root, step=6)
-    tab.resize(1400)
-    tab.open(address, "2 runs.")
-    for step in (6, 9):
-        set_live(root, step=step)
-        _until_a_cell_says(tab, str(step))
-    set_live(root, step=6)
-
-
-def _until_a_cell_says(tab: Tab, text: str) -> None:
-    """Wait for a cell with a text; tables are drawn on a canvas, but their text exists for screen readers."""
-    cells: list[str] = []
-    for _ in range(200):
-        cells = tab.run(
-            "[...document.querySelectorAll('[data-testid=stDataFrame] td')].map(cell => cell.textContent)"
-        )
-        if text in cells:
-            return
-        tab.run("new Promise(done => setTimeout(done, 100))")
-    pytest.fail(f"no cell says {text}: {cells}")
 
 
 def test_names_that_are_html_are_text(hostile: Layout, tab: Tab) -> None:

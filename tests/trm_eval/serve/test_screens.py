@@ -130,13 +130,6 @@ def test_a_puzzle_without_traces_has_the_commands_that_show_them(
     assert not [each for each in app.slider if each.label == "Supervision step"]
 
 
-def test_solved_puzzles_of_a_run_that_solves_none(root: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = page("puzzles", root, monkeypatch)
-    app.get("button_group")[0].set_value("solved").run()
-    assert not app.exception
-    assert "No such puzzles." in app.info[0].value
-
-
 def test_sql_is_asked_and_refused(root: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     app = page("sql", root, monkeypatch)
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 import importlib.util
 import signal
 import socket
-import subprocess
-import sys
 import urllib.error
 import urllib.request
 from typing import Any
 
 import pytest
 
-from tests.conftest import PROJECT, run_here
+from tests.conftest import run_here
 from tests.trm_eval.serve.conftest import served
 from trm_data.command import Exit
 from trm_data.storage.root import Layout
@@ -71,10 +69,7 @@ def test_another_page_cannot_open_a_connection(address: str, origin: str | None)
     "path",
     [
         "/app/static/conftest.py",
-        "/media/../../../../etc/passwd",
         "/static/%2e%2e/%2e%2e/%2e%2e/%2e%2e/etc/passwd",
-        "/component/..%2f..%2fetc/passwd",
-        "/%2e%2e/app.py",
         "/_stcore/agent/interact",
     ],
 )
@@ -124,12 +119,6 @@ def test_ports_that_cannot_be(root: Layout, port: str) -> None:
     assert (done.returncode, f"--port {port}: expected 0 to 65535" in done.stderr) == (Exit.ERROR, True)
 
 
-def test_a_host_that_is_not_here_is_refused(root: Layout) -> None:
-    done = run_here(main, "serve", "--root", str(root.machine), "--host", "192.0.2.1")
-    assert done.returncode == Exit.ERROR
-    assert "--host 192.0.2.1" in done.stderr
-
-
 def test_serving_others_is_warned_about(root: Layout) -> None:
     with served(root, "--port", "0", "--host", "0.0.0.0") as (process, url):
         assert url.startswith("http://localhost:")
@@ -146,12 +135,3 @@ def test_without_the_extra_it_says_what_to_install(root: Layout, monkeypatch: py
     done = run_here(main, "serve", "--root", str(root.machine))
     assert done.returncode == Exit.ERROR
     assert done.stderr.startswith("trm-eval: serve (streamlit) needs the extra 'serve': in the checkout ")
-
-
-def test_the_command_line_does_not_load_it() -> None:
-    names = "('streamlit', 'uvicorn', 'polars', 'matplotlib')"
-    code = f"import sys, trm_eval.cli; print([name for name in {names} if name in sys.modules])"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, cwd=PROJECT, check=True
-    )
-    assert done.stdout == "[]\n"

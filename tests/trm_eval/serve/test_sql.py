@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from trm_data.errors import QueryError
 from trm_data.storage.root import Layout
 from trm_eval.serve import sql as page
 from trm_eval.serve.sql import answer
@@ -26,23 +25,3 @@ def test_long_answers_are_cut_and_said_to_be(root: Layout, monkeypatch: pytest.M
         found = answer(root, f"FROM range({rows})")
         assert (found.table.num_rows, found.cut) == (5, cut)
     assert answer(root, "SELECT row FROM predictions WHERE row < 0").table.num_rows == 0
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "INSERT INTO stored.runs SELECT * FROM stored.runs",
-        "COPY (SELECT 1) TO '{file}'",
-        "SELECT * FROM read_text('{file}')",
-        "SELECT 1; SELECT 2",
-    ],
-)
-def test_it_neither_writes_nor_reads_another_file(
-    root: Layout, tmp_path_factory: pytest.TempPathFactory, sql: str
-) -> None:
-    file = tmp_path_factory.mktemp("other") / "secret.csv"
-    file.write_text("secret\n1\n")
-    with pytest.raises(QueryError):
-        answer(root, sql.format(file=file))
-    assert file.read_text() == "secret\n1\n"
-    assert list(file.parent.iterdir()) == [file]

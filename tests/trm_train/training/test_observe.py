@@ -218,17 +218,6 @@ def test_what_is_no_status_is_none(folder: Folder, content: bytes) -> None:
     assert read_status(folder) is None
 
 
-def test_slots_without_labels_load_rows_and_are_not_counted(observer: Recorder, folder: Folder) -> None:
-    """5 of 8 slots halt at each step, 2 of them with labels."""
-    observer.begin()
-    for step in (1, 2, 3):
-        observer.step(step, {**METRICS, "halted_slots": np.int64(5)})
-    observer.flush("running")
-    observer.close()
-    rows = read_metrics(folder).to_pylist()
-    assert [(row["rows_loaded"], row["count"]) for row in rows] == [(8, 2), (13, 2), (18, 2)]
-
-
 def test_every_step_starts_the_time_limit_again_and_a_task_has_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
