@@ -85,12 +85,6 @@ def test_its_command_line_is_its_own(run) -> None:
     assert "--side 10: 2 to 9" in refused.stderr
 
 
-def test_its_cost_is_estimated(run) -> None:
-    facts = json.loads(run(*BUILD, "--name", "other", "--dry-run", "--json").stdout)
-    assert facts["examples"] == {"train": 64, "test": 3}
-    assert facts["seconds"] * facts["workers"] >= 1e6
-
-
 def test_it_is_verified_shown_and_in_the_catalog(run, folder: Path) -> None:
     verified = run("verify", NAME)
     assert verified.returncode == 0, verified.stderr
@@ -117,13 +111,6 @@ def test_it_is_exported_by_its_rules(run, folder: Path, tmp_path: Path) -> None:
     tests = json.loads((tmp_path / "out" / "test_puzzles.json").read_text())
     assert list(tests) == ["grid 0", "grid 1", "grid 2"]
     assert len(tests["grid 0"][0]) == 36
-
-
-def test_virtual_rows_are_the_stored_ones(run, folder: Path) -> None:
-    virtual = run(*BUILD, "--augment", "virtual", "--json")
-    assert json.loads(virtual.stdout)["name"] == f"{NAME}-virtual"
-    drawn = [run("show", name, "--index", "9").stdout for name in (NAME, f"{NAME}-virtual")]
-    assert drawn[0] == drawn[1]
 
 
 def test_workers_are_warmed_by_its_module(run, folder: Path) -> None:

@@ -53,10 +53,6 @@ def test_an_option_that_cannot_be() -> None:
         assert message in refused.stderr
 
 
-def test_the_example_is_as_short_as_promised() -> None:
-    assert len((PROJECT / "examples" / "nqueens" / "nqueens.py").read_text().splitlines()) < 80
-
-
 def edited(tmp_path: Path, old: str, new: str) -> None:
     """Edit the installed module of the kind, as its author would; later commands are new processes."""
     module = next(Path(tmp_path).rglob("nqueens.py"))

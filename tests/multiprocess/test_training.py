@@ -67,7 +67,13 @@ def test_two_processes_learn_what_one_learns(small_layout: Layout, tmp_path: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("count", "model_parallel"), [(2, 1), (2, 2), (4, 1), (4, 2), (8, 1)])
+@pytest.mark.parametrize(
+    ("count", "model_parallel"),
+    [
+        (2, 2),
+        (4, 2),
+    ],
+)
 def test_twenty_steps_stay_within_rounding(
     small_layout: Layout, tmp_path: Path, count: int, model_parallel: int
 ) -> None:

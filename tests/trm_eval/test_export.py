@@ -163,20 +163,12 @@ def wrong_value(arrays: dict[str, Any], _: dict[str, Any]) -> None:
     arrays["ema.lm_head.kernel"] = arrays["ema.lm_head.kernel"] + np.float32(1)
 
 
-def missing_array(arrays: dict[str, Any], _: dict[str, Any]) -> None:
-    del arrays["params.lm_head.kernel"]
-
-
 def unknown_array(arrays: dict[str, Any], _: dict[str, Any]) -> None:
     arrays["params.other"] = np.zeros(3, np.float32)
 
 
 def other_rows(_: dict[str, Any], meta: dict[str, Any]) -> None:
     meta |= with_digest({**{k: v for k, v in meta.items() if k != "digest"}, "content_digest": "0" * 64})
-
-
-def edited_meta(_: dict[str, Any], meta: dict[str, Any]) -> None:
-    meta["tracking_id"] = "x"
 
 
 def no_step(_: dict[str, Any], meta: dict[str, Any]) -> None:
@@ -187,10 +179,8 @@ def no_step(_: dict[str, Any], meta: dict[str, Any]) -> None:
     ("change", "message"),
     [
         (wrong_value, "not those that were saved: ema.lm_head.kernel"),
-        (missing_array, r"params\.lm_head\.kernel has shape None \(expected"),
         (unknown_array, r"params\.other has shape \(3,\) \(expected None\)"),
         (other_rows, "of another configuration or dataset"),
-        (edited_meta, "its meta was changed"),
         (no_step, "not weights of trm-eval export"),
     ],
 )
@@ -224,15 +214,6 @@ def test_a_damaged_checkpoint_is_not_exported(evaluated: Evaluated, tmp_path: Pa
     with pytest.raises(CheckpointError):
         export_run(layout, run, tmp_path / "out")
     assert not list(tmp_path.glob("*out*"))
-
-
-def test_a_dataset_that_is_not_there_has_only_its_digest(evaluated: Evaluated, tmp_path: Path) -> None:
-    layout = resolve_root(shutil.copytree(evaluated.layout.place, tmp_path / "root"))
-    shutil.rmtree(layout.dataset("small").here)
-    export_run(layout, list_runs(layout)[0], tmp_path / "out")
-    text = (tmp_path / "out" / CARD).read_text()
-    assert "trm-data build" not in text
-    assert evaluated.record.content_digest in text
 
 
 def test_the_command_names_the_next_one(evaluated: Evaluated, tmp_path: Path) -> None:

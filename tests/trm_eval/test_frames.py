@@ -1,8 +1,10 @@
 """Results as polars frames, and SQL over runs without evaluations."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
@@ -11,30 +13,35 @@ from polars.testing import assert_frame_equal
 import trm_data
 import trm_eval
 from tests.conftest import small_request
+from tests.recorded import recorded_root
 from tests.support.roots import root_with
 from tests.trm_train.test_loop import TINY, run
 from trm_data.building.flow import build_dataset
-from trm_data.errors import LabError, QueryError
+from trm_data.errors import LabError
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.errors import ResultError
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
 from trm_train.errors import ConfigError
-from trm_train.training.start import TrainResult
+from trm_train.runs.record import list_runs, read_record
 
 
 @pytest.fixture(scope="module")
-def layout(small_layout: Layout, tmp_path_factory: pytest.TempPathFactory) -> Layout:
-    return root_with("small", tmp_path_factory.mktemp("frames"), small_layout)
+def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
+    """A root with a trained run and no results."""
+    layout = recorded_root(tmp_path_factory.mktemp("frames"), "evaluated")
+    shutil.rmtree(layout.results.uri())
+    return layout
 
 
 @pytest.fixture(scope="module")
-def trained(layout: Layout) -> TrainResult:
-    return run(layout)
+def trained(layout: Layout) -> SimpleNamespace:
+    (folder,) = list_runs(layout)
+    return SimpleNamespace(folder=folder, record=read_record(folder))
 
 
-def test_a_run_is_in_the_tables_before_any_evaluation(layout: Layout, trained: TrainResult) -> None:
+def test_a_run_is_in_the_tables_before_any_evaluation(layout: Layout, trained: SimpleNamespace) -> None:
     name = trained.record.run
     frame = trm_eval.sql("SELECT run, state, step, total_steps, dataset FROM runs", layout)
     assert frame.rows() == [(name, "finished", 12, 12, "small")]
@@ -44,7 +51,7 @@ def test_a_run_is_in_the_tables_before_any_evaluation(layout: Layout, trained: T
         trm_eval.read_predictions(name, layout)
 
 
-def test_metrics_are_a_lazy_frame(layout: Layout, trained: TrainResult) -> None:
+def test_metrics_are_a_lazy_frame(layout: Layout, trained: SimpleNamespace) -> None:
     lazy = trm_eval.read_train_metrics("tiny", layout)
     assert isinstance(lazy, pl.LazyFrame)
     frame = lazy.filter(pl.col("split") == "train").collect()
@@ -54,7 +61,7 @@ def test_metrics_are_a_lazy_frame(layout: Layout, trained: TrainResult) -> None:
         trm_eval.read_train_metrics("nothing", layout)
 
 
-def test_predictions_are_a_lazy_frame(layout: Layout, trained: TrainResult) -> None:
+def test_predictions_are_a_lazy_frame(layout: Layout, trained: SimpleNamespace) -> None:
     row = evaluate_run(layout, trained.folder, EvalRequest()).row
     evaluate_run(layout, trained.folder, EvalRequest(limit=5))
     frame = trm_eval.read_predictions("tiny", layout).collect()
@@ -65,7 +72,9 @@ def test_predictions_are_a_lazy_frame(layout: Layout, trained: TrainResult) -> N
 
 
 @pytest.mark.integration
-def test_a_run_whose_record_is_damaged_is_named(layout: Layout, trained: TrainResult, tmp_path: Path) -> None:
+def test_a_run_whose_record_is_damaged_is_named(
+    layout: Layout, trained: SimpleNamespace, tmp_path: Path
+) -> None:
     other = resolve_root(tmp_path)
     folder = other.runs.within("testing/tiny/tiny-00000000-s0")
     folder.write("config.json", b"{")
@@ -78,15 +87,6 @@ def test_a_run_whose_record_is_damaged_is_named(layout: Layout, trained: TrainRe
     assert "left out: " in done.stderr
 
 
-def test_the_dataset_catalog_is_a_frame_too(layout: Layout) -> None:
-    frame = trm_data.sql("SELECT split, num_examples FROM splits ORDER BY split", layout)
-    assert isinstance(frame, pl.DataFrame)
-    assert frame["split"].to_list() == ["test", "train", "validation"]
-    assert trm_data.sql("SELECT 1 AS one", layout.place).item() == 1
-    with pytest.raises(QueryError, match="one SQL statement"):
-        trm_data.sql("SELECT 1; SELECT 2", layout)
-
-
 def test_names_are_found_and_completed() -> None:
     assert {"sql", "read_predictions", "read_train_metrics"} <= set(dir(trm_eval))
     assert {"sql", "open_dataset", "make_loader"} <= set(dir(trm_data))
@@ -95,7 +95,7 @@ def test_names_are_found_and_completed() -> None:
 
 
 def test_a_frame_of_metrics_has_the_columns_and_values_of_the_sql_table(
-    layout: Layout, trained: TrainResult
+    layout: Layout, trained: SimpleNamespace
 ) -> None:
     """The sums are kept, and the rates are added."""
     frame = trm_eval.read_train_metrics("tiny", layout).sort("step", "split").collect()

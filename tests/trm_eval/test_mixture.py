@@ -21,7 +21,6 @@ from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import Adaptation, EvalRequest, Sampling
 from trm_eval.infer import LoadedNetwork, restore
 from trm_eval.tables.query import query_results
-from trm_train.errors import ConfigError
 from trm_train.step.evaluate import make_eval_step
 
 DATASETS = ("small", "mazes")
@@ -136,13 +135,6 @@ def test_the_solver_and_predict_answer_like_the_test(mixed: SimpleNamespace) -> 
     assert said["answer"] == expected[1].tolist()
 
 
-def test_show_takes_the_evaluation_of_the_dataset_that_is_named(mixed: SimpleNamespace) -> None:
-    for dataset, side in (("small", 36), ("mazes", 25)):
-        arguments = ("--dataset", dataset, "--count", "1", "--json", "--root", mixed.layout.place)
-        (said,) = json.loads(run_here(main, "show", mixed.run, *arguments).stdout)
-        assert len("".join(said["solution"].split())) >= side // 2
-
-
 @pytest.mark.parametrize(
     ("command", "message"),
     [
@@ -155,8 +147,6 @@ def test_show_takes_the_evaluation_of_the_dataset_that_is_named(mixed: SimpleNam
             ("run", "RUN", "--dataset", "other"),
             "--dataset other: not a dataset of the mixture",
         ),
-        (("predict", "RUN", "--row", "0", "--dataset", "other"), "expected one of small, mazes"),
-        (("show", "RUN", "--dataset", "other"), "was not evaluated yet"),
     ],
 )
 def test_what_has_to_be_named(mixed: SimpleNamespace, command: tuple[str, ...], message: str) -> None:
@@ -173,13 +163,6 @@ def test_a_dataset_of_other_rows_is_not_tested(mixed: SimpleNamespace, monkeypat
     monkeypatch.setattr("trm_eval.evaluation.prepare.read_record", lambda _: changed)
     with pytest.raises(EvalError, match="dataset mazes has digest"):
         evaluate_run(mixed.layout, mixed.folder, EvalRequest(dataset="mazes"))
-
-
-def test_from_python_the_dataset_is_named(mixed: SimpleNamespace) -> None:
-    with pytest.raises(ConfigError, match="Name one of its datasets"):
-        trm_eval.evaluate(mixed.run, root=mixed.layout, quiet=True)
-    found = trm_eval.evaluate(mixed.run, root=mixed.layout, quiet=True, dataset="mazes")
-    assert found.row["evaluation"] == mixed.rows[1]["evaluation"]
 
 
 def test_sql_has_rates_by_dataset_beside_the_total(mixed: SimpleNamespace) -> None:

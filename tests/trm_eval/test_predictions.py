@@ -19,7 +19,7 @@ from trm_data.kinds.sudoku.kind import SudokuKind
 from trm_data.storage.root import resolve_root
 from trm_eval import predictions
 from trm_eval.errors import EvalError
-from trm_eval.predictions import PredictionWriter, labelled_cells, wrong_cells
+from trm_eval.predictions import PredictionWriter
 from trm_eval.rollout import Inferred
 from trm_eval.tables.schema import EVALS, NOTIONS, PREDICTIONS
 
@@ -119,16 +119,3 @@ def test_the_columns_are_the_notions_of_scores() -> None:
     assert tuple(notion.name for notion in dataclasses.fields(Scores)) == NOTIONS
     assert {f"{notion}_count" for notion in NOTIONS} <= set(EVALS.names)
     assert set(NOTIONS) <= set(PREDICTIONS.names)
-
-
-def test_an_evaluation_without_rows_writes_no_part(evaluated: Evaluated, tmp_path: Path) -> None:
-    writer = PredictionWriter(resolve_root(tmp_path), evaluated.record, "e", evaluated.test, 3, RATINGS)
-    writer.finish()
-    assert (writer.parts, writer.exact, list(tmp_path.rglob("*.parquet"))) == ([], 0, [])
-
-
-def test_padding_is_no_cell() -> None:
-    labels = np.array([[0, 2, 3], [2, 2, 2]], np.uint8)
-    predictions = np.array([[9, 2, 4], [2, 2, 2]], np.uint8)
-    np.testing.assert_array_equal(wrong_cells(predictions, labels), [1, 0])
-    np.testing.assert_array_equal(labelled_cells(labels), [2, 3])

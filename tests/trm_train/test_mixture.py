@@ -8,10 +8,8 @@ import numpy as np
 import pytest
 
 import trm_data
-from tests.conftest import small_request
 from tests.harness.mixtures import MIXED, build_both, build_mazes, changed, run
 from tests.support.roots import remove_dataset
-from trm_data.building.flow import build_dataset
 from trm_data.errors import SpecError
 from trm_data.loader.component import Component, place
 from trm_data.storage.root import Layout, resolve_root
@@ -166,18 +164,6 @@ def test_the_task_of_an_example_stays_with_it_in_the_carry(layout: Layout) -> No
     assert kept > 0  # the batch had another task for a slot that kept its example
 
 
-def test_padding_adds_nothing_to_loss_and_counts() -> None:
-    definition, state = init_state(MIXED, SPEC, 2)
-    step = jax.jit(make_train_step(MIXED, SPEC, definition, with_detail=True))
-    rng = np.random.default_rng(0)
-    rows = np.zeros((2, 36), np.uint8)
-    rows[:, :25] = rng.integers(8, 13, (2, 25))
-    labels = rows.copy()
-    batch = {"inputs": rows, "labels": labels, "puzzle_identifiers": np.ones(2, np.int32)}
-    _, _, detail = step(state, {**batch, "tasks": np.ones(2, np.int32)})
-    assert detail.losses.labelled.tolist() == [25, 25]
-
-
 def test_one_dataset_has_no_tasks_and_no_mixture_in_its_record(layout: Layout) -> None:
     config = changed(data=DataConfig(dataset="small", global_batch_size=8))
     config = dataclasses.replace(config, total_steps=3)
@@ -242,16 +228,6 @@ def test_from_python_a_mixture_is_an_option_of_the_part_data() -> None:
     assert isinstance(config.data, MixtureConfig)
     assert config.data.shares == {"small": 2.0, "mazes": 1.0}
     assert config.data.global_batch_size == base.data.global_batch_size
-
-
-def test_shares_of_the_slots(tmp_path) -> None:
-    layout = resolve_root(tmp_path)
-    build_dataset(small_request(), layout)
-    build_mazes(layout)
-    config = changed(data={"weights": (3.0, 1.0)})
-    result = run(layout, dataclasses.replace(config, total_steps=3))
-    first = [row for row in read_metrics(result.folder).to_pylist() if row["step"] == 1 and row["dataset"]]
-    assert [row["global_batch_size"] for row in first] == [6, 2]
 
 
 def test_a_batch_keeps_the_tests_of_all_datasets_and_their_sums() -> None:

@@ -18,7 +18,7 @@ from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_train.runs.record import find_run
 
-ODD = ("q[12]", "q[12]/x", "r*", "a=b", "dataset=evil", "run=evil", "a[0:3]", "**", "{a,b}")
+ODD = ("q[12]/x", "r*", "dataset=evil", "a[0:3]", "{a,b}")
 
 
 @pytest.mark.parametrize("odd", ODD)
@@ -47,7 +47,12 @@ def test_a_root_under_an_odd_name_answers_as_any_other(
     assert len(open_dataset("small", layout, "test")) == len(evaluated.test)
 
 
-@pytest.mark.parametrize("odd", ["q[12]", "a[0:3]", "r*=x"])
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "a[0:3]",
+    ],
+)
 def test_a_run_under_an_odd_name_is_restored_and_tested(
     evaluated: Evaluated, tmp_path: Path, odd: str
 ) -> None:

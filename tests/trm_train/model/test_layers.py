@@ -23,7 +23,7 @@ def test_truncated_normal_has_the_stated_sd_and_is_cut_at_two() -> None:
     assert np.abs(draws).max() <= 0.3 * 2 / 0.8796 + 1e-3
 
 
-@pytest.mark.parametrize(("width", "inner"), [(512, 1536), (97, 512), (32, 256), (96, 256)])
+@pytest.mark.parametrize(("width", "inner"), [(512, 1536), (96, 256)])
 def test_inner_width(width: int, inner: int) -> None:
     assert inner_width(width, 4.0) == inner
 

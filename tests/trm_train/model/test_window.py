@@ -76,7 +76,7 @@ def window(
 @pytest.mark.parametrize("rope", [True, False])
 @pytest.mark.parametrize(
     ("grid", "distance", "puzzle_positions"),
-    [((4, 5), 1, 3), ((5, 3), 2, 1), ((4, 4), 3, 0), ((3, 6), 4, 2), ((2, 3), 9, 2)],
+    [((4, 5), 1, 3), ((3, 6), 4, 2), ((2, 3), 9, 2)],
 )
 def test_values_and_gradients_are_those_of_masked_attention(
     grid: tuple[int, int], distance: int, puzzle_positions: int, rope: bool
@@ -112,14 +112,6 @@ def test_a_cell_hears_of_near_cells_and_puzzle_positions_only() -> None:
     cells = np.zeros((5, 5), bool)
     cells[1:4, 1:4] = True
     assert heard.tolist() == [True, True, *cells.reshape(-1).tolist()]
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
-def test_the_dtype_is_that_of_the_input(dtype: str) -> None:
-    attention = window((3, 4), 1)
-    x = jax.random.normal(jax.random.key(1), (2, 15, WIDTH)).astype(dtype)
-    assert attention(x).dtype == dtype
 
 
 def temporary_bytes(side: int) -> int:
@@ -160,17 +152,11 @@ def test_a_network_has_the_parameters_of_attention_and_fewer_operations() -> Non
     assert full.flops.think - near.flops.think == 4 * 16 * (22**2 - pairs) * 2 * 2
 
 
-def test_a_window_as_large_as_the_grid_computes_each_pair_of_places_once() -> None:
-    assert window((2, 3), 9, 1).products(7) == 6 * (3 * 5 + 1) + 7
-
-
 @pytest.mark.parametrize(
     ("change", "key"),
     [
         ({"mixer": "window"}, "model.window"),
-        ({"mixer": "window", "window": -1}, "model.window"),
         ({"mixer": "attention", "window": 2}, "model.window"),
-        ({"mixer": "mlp_t", "window": 2}, "model.window"),
         ({"mixer": "window", "window": 2, "num_heads": 7}, "model.num_heads"),
     ],
 )

@@ -71,12 +71,6 @@ def test_a_step_that_does_not_fit_is_said_with_a_way_out(small_layout: Layout) -
     assert "does not fit into a device, even in 40000000 microbatches" in done.stderr
 
 
-def test_devices_are_asked_for_by_a_dry_run_alone(small_layout: Layout) -> None:
-    done = train(*SMALL, "16", "--root", small_layout.place, "--devices", "8")
-    assert done.returncode == Exit.ERROR
-    assert "--devices, --device and --target: only with --dry-run" in done.stderr
-
-
 def test_devices_that_cannot_be() -> None:
     with pytest.raises(ConfigError, match=r"--devices 0: expected 1 to 4096"):
         simulate_devices(0)
