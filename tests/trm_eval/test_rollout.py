@@ -23,6 +23,7 @@ from trm_data.loader.dataset import open_dataset
 from trm_eval.identity import EvalRequest, Sampling
 from trm_eval.infer import LoadedNetwork, compile_rollout, restore
 from trm_eval.rollout import SELECTIONS, Inferred, RowReader, Selection, choices, choose_rows, retention
+from trm_train.step import compile
 from trm_train.training import validate
 
 STEPS = 6
@@ -63,7 +64,7 @@ def restless(evaluated: Evaluated) -> Restless:
 def large_batches() -> Generator[None, None, None]:
     """All rows in one batch, as on a GPU."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(validate, "CACHED_POSITIONS", 1 << 20)
+        patch.setattr(compile, "CACHED_POSITIONS", 1 << 20)
         yield
 
 
