@@ -1,4 +1,4 @@
-"""Figures of a group by rating, halting step, number of samples and network calls."""
+"""Figures of a group by rating and by network calls."""
 
 from __future__ import annotations
 
@@ -33,21 +33,6 @@ WHERE list_contains(?, evaluation) AND rating IS NOT NULL AND exact IS NOT NULL
 GROUP BY evaluation, rating_bucket
 ORDER BY lowest_rating, evaluation"""
 """Accuracy by rating, in the buckets of `@accuracy_by_rating`."""
-
-HALTING_SQL = """\
-SELECT
-    p.evaluation,
-    any_value(e.run) AS run,
-    any_value(e.supervision_steps) AS supervision_steps,
-    p.halt_step,
-    count(*) AS puzzles,
-    count_if(p.exact) AS exact_count
-FROM predictions AS p JOIN evals AS e ON e.evaluation = p.evaluation
-WHERE list_contains(?, p.evaluation)
-GROUP BY p.evaluation, p.halt_step
-ORDER BY p.evaluation, p.halt_step NULLS LAST"""
-
-TICKS = 8
 
 SCALING_SQL = """\
 SELECT evaluation, run, step, precision, selection, noise, count, depth, samples_per_row, network_calls, flops,
@@ -103,44 +88,6 @@ def paint_ratings(axis: Any, tests: Sequence[tuple[str, Sequence[dict[str, Any]]
         "rating (puzzles)" if alike else "rating (puzzles of each test, in the order of the legend)"
     )
     axis.set_ylabel("exact accuracy, test (%)")
-    axis.grid(axis="y")
-
-
-def halting_pictures(layout: Layout, group: Group, problems: list[str]) -> list[Picture]:
-    """Return the figure of a group by halting step, if a test has more than one supervision step."""
-    asked = ask(
-        layout, "steps at which puzzles would halt (NULL: never)", HALTING_SQL, [group.evaluations], problems
-    )
-    most = max((row["supervision_steps"] for row in asked.rows), default=0)
-    if most < 2:
-        return []
-    title = "Steps at which the networks would halt"
-    says = "share of test puzzles by the supervision step at which the network would first halt"
-    return _pictures(
-        group, "halting", title, says, asked, lambda axis: _halting(axis, group, most, asked.rows)
-    )
-
-
-def _halting(axis: Any, group: Group, most: int, rows: list[dict[str, Any]]) -> None:
-    """Draw the share of puzzles that halt at each step as a curve for each run; those that never do are at the end."""
-    names = dict(reversed(group.names().items()))
-    for style, run in zip(looks(list(names.values())), names, strict=True):
-        counts = {row["halt_step"]: row["puzzles"] for row in rows if row["run"] == run}
-        if not counts:
-            continue
-        shares = [
-            100 * counts.get(step, 0) / max(sum(counts.values()), 1) for step in [*range(1, most + 1), None]
-        ]
-        axis.plot(range(1, most + 1), shares[:-1], **style)
-        axis.plot([most + 1], shares[-1:], **style | {"label": "_"})
-    every = -(-most // TICKS)
-    steps = list(range(1, most + 1, every))
-    axis.set_xticks([*steps, most + 1], [*map(str, steps), "never"])
-    if steps[-1] == most and most > TICKS:
-        axis.set_xticks([*steps[:-1], most + 1], [*map(str, steps[:-1]), "never"])
-    axis.axvline(most + 0.5, color="#6b7280", linewidth=0.8, linestyle=":")
-    axis.set_xlabel("supervision step")
-    axis.set_ylabel("test puzzles (%)")
     axis.grid(axis="y")
 
 

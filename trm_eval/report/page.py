@@ -10,7 +10,6 @@ from trm_data.storage.root import Layout
 from trm_eval.report.ask import filled
 from trm_eval.report.blocks import Block, Bullets, Heading, Page, Picture, Query, Table, Text, table_of
 from trm_eval.report.breakdown import (
-    halting_pictures,
     rating_pictures,
     scaling_pictures,
 )
@@ -99,13 +98,8 @@ def further_blocks(
     """
     found: dict[str, list[Block]] = {
         group.name: [
-            picture
-            for pictures_of in (
-                rating_pictures,
-                halting_pictures,
-                scaling_pictures,
-            )
-            for picture in pictures_of(layout, group, problems)
+            *rating_pictures(layout, group, problems),
+            *scaling_pictures(layout, group, problems),
         ]
         for group in groups
     }

@@ -17,7 +17,6 @@ from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest, Sampling
 from trm_eval.report.blocks import Drawings, Picture, Text
 from trm_eval.report.breakdown import (
-    halting_pictures,
     rating_pictures,
     scaling_curves,
     scaling_pictures,
@@ -52,14 +51,6 @@ def as_asked(layout: Layout, picture: Picture) -> None:
     assert len(list(csv.DictReader(picture.csv().decode().splitlines()))) == len(picture.data) > 0
     ElementTree.fromstring(picture.drawn.svg)
     assert picture.drawn.png.startswith(b"\x89PNG")
-
-
-def test_halting_counts_every_puzzle_once(evaluated: Evaluated, group: Group) -> None:
-    problems: list[str] = []
-    (picture,) = halting_pictures(evaluated.layout, group, problems)
-    as_asked(evaluated.layout, picture)
-    assert sum(row["puzzles"] for row in picture.data) == 12
-    assert not problems
 
 
 def test_ratings_are_drawn_where_they_differ(evaluated: Evaluated, group: Group) -> None:

@@ -256,7 +256,7 @@ def test_the_command(layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixtu
         main(command)
     assert "2 runs in 1 group," in capsys.readouterr().out
     names = {path.name for path in (tmp_path / "r").iterdir()}
-    for figure in ("pareto-parameters", "pareto-training-flops", "measured-halting"):
+    for figure in ("pareto-parameters", "pareto-training-flops"):
         assert {f"{figure}.svg", f"{figure}.png", f"{figure}.csv"} <= names
     assert {"datasets.csv", "runs.csv"} <= names
     page = (tmp_path / "r" / "report.md").read_text()
