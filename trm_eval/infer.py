@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, get_args
+from typing import Any
 
 import jax
 import numpy as np
@@ -13,9 +13,7 @@ from flax import nnx
 from jax.sharding import Mesh
 from numpy.typing import NDArray
 
-from trm_data.show.progress import Progress
 from trm_data.storage.store import Folder
-from trm_eval.errors import EvalError
 from trm_eval.identity import EvalRequest, Precision
 from trm_eval.rollout import Inferred, RowReader, answer_fixed, answer_halting, answer_sampled
 from trm_train.checkpoint.manager import restore_weights
@@ -54,30 +52,11 @@ def restore(
     mesh = make_mesh()
     config = record.config
     if precision is not None:
-        check_precision(precision)
         config = replace(config, model=replace(config.model, forward_dtype=precision))
     model, shapes = abstract_weights(config, record.input_spec, mesh)
     tree, meta = restore_weights(run, step, weights_tree(shapes))
     check_same_run(record, meta, run.place)
     return LoadedNetwork(record, mesh, model, choose_weights(tree, weights))
-
-
-def check_precision(precision: Precision) -> None:
-    """Raise EvalError if the local devices do not support a precision."""
-    able = [each for each in get_args(Precision) if computes_in(each)]
-    if precision not in able:
-        device = jax.devices()[0].device_kind
-        raise EvalError(f"--precision {precision}: {device} does not support it; expected {', '.join(able)}")
-
-
-def computes_in(precision: Precision) -> bool:
-    """Return whether a matrix product in a precision compiles for the local devices."""
-    square = jax.ShapeDtypeStruct((8, 8), precision)
-    try:
-        jax.jit(lambda x: x @ x).lower(square).compile()
-    except (jax.errors.JaxRuntimeError, NotImplementedError, ValueError):
-        return False
-    return True
 
 
 def on_this_host(restored: LoadedNetwork) -> LoadedNetwork:
@@ -167,13 +146,3 @@ def compile_rollout(
     step = make_eval_step(config, spec, model, steps=supervision_steps, by_step=True, mesh=mesh)
     program = jax.jit(step).lower(weights, batch).compile()
     return timed(lambda rows: answer_fixed(program, weights, reader, rows, mesh))
-
-
-def with_progress(
-    answered: Iterator[Inferred], progress: Progress, split: str, total: int
-) -> Iterator[Inferred]:
-    """Yield the same results, and report the progress of the rows."""
-    progress.start(f"evaluate {split}", total, "examples")
-    for inferred in answered:
-        yield inferred
-        progress.advance(len(inferred.rows))

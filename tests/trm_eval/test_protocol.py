@@ -8,7 +8,6 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-import jax
 import pytest
 
 import trm_data.cli
@@ -16,9 +15,7 @@ from tests.conftest import error_of, run_here
 from tests.trm_eval.conftest import Evaluated
 from tests.trm_eval.test_identity import id_of
 from trm_data.storage.root import Layout, resolve_root
-from trm_eval import infer
 from trm_eval.cli import main
-from trm_eval.errors import EvalError
 from trm_eval.identity import EvalRequest, Sampling
 from trm_eval.tables.query import query_results
 from trm_train.cost import count_network
@@ -85,12 +82,6 @@ def test_new_fields_enter_the_id_only_where_they_are_used(evaluated: Evaluated) 
     assert ids[0] == ids[1]
     assert len(set(ids)) == 3
     assert id_of(evaluated) == evaluated.row["evaluation"]
-
-
-def test_a_precision_that_the_device_lacks(evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(infer, "computes_in", lambda precision: precision == "float32")
-    with pytest.raises(EvalError, match=f"{jax.devices()[0].device_kind} does not support it; .*float32$"):
-        infer.restore(evaluated.folder, evaluated.record, step=12, weights="ema", precision="bfloat16")
 
 
 def test_one_pass_writes_every_depth_and_breadth(layout: Layout) -> None:

@@ -13,7 +13,6 @@ from trm_data.storage.store import Folder
 from trm_eval.evaluation.prepare import Prepared, prepare
 from trm_eval.evaluation.row import Tally, adapted_columns, evals_row
 from trm_eval.identity import EvalRequest
-from trm_eval.infer import with_progress
 from trm_eval.predictions import PredictionWriter
 from trm_eval.tables.live import run_row
 from trm_eval.tables.schema import TABLES
@@ -96,8 +95,10 @@ def _write(layout: Layout, run: Folder, ours: Prepared, progress: Progress) -> E
     ratings = read_ratings(layout.dataset(dataset.name), dataset.manifest, dataset.split)
     predictions = PredictionWriter(layout, record, evaluation, dataset, ours.supervision_steps, ratings)
     tally = Tally()
-    for inferred in with_progress(ours.rollout.answer(ours.rows), progress, dataset.split, len(ours.rows)):
+    progress.start(f"evaluate {dataset.split}", len(ours.rows), "examples")
+    for inferred in ours.rollout.answer(ours.rows):
         tally.add(inferred, predictions.add(inferred))
+        progress.advance(len(inferred.rows))
     predictions.finish()
     votes = write_votes(layout, record, dataset, predictions)
     traces = write_traces(
