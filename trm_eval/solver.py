@@ -29,7 +29,6 @@ from trm_data.manifest import read_manifest
 from trm_data.show.drawing import Drawing
 from trm_data.sources.base import LocalSource, guess_kind, standard_input
 from trm_data.specs import DatasetSpec, SourceSpec
-from trm_data.storage.atomic import parse_json
 from trm_data.storage.root import Layout, Root, resolve_root
 from trm_eval.errors import EvalError
 from trm_eval.evaluation.prepare import choose_step
@@ -212,7 +211,7 @@ class Solver:
                 raise SourceError(f"{first.file}:{first.line}: {first.reason}{more}")
             return list(tokens)
         with source.open_text() as text:
-            texts = _texts(text.read(), source.shown, self._is_puzzle)
+            texts = _texts(text.read(), self._is_puzzle)
         found: list[NDArray[np.uint8]] = []
         for number, one in enumerate(texts, start=1):
             try:
@@ -345,22 +344,13 @@ def _file(shown: str, spec: SourceSpec) -> Generator[LocalSource, None, None]:
     yield LocalSource(replace(spec, kind=cast(Any, kind)), shown, path)
 
 
-def _texts(text: str, shown: str, is_puzzle: Callable[[str], bool]) -> list[str]:
-    """Split text into puzzles for a kind without a file reader: one puzzle, a JSON list, lines, or blocks."""
+def _texts(text: str, is_puzzle: Callable[[str], bool]) -> list[str]:
+    """Split text into puzzles for a kind without a file reader: one puzzle, or a puzzle in each line."""
     if is_puzzle(text):
         return [text]
-    if text.lstrip().startswith(("[", "{")):
-        try:
-            value = parse_json(text)
-        except ValueError as error:
-            raise SourceError(f"{shown}: is not JSON ({error})") from error
-        if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
-            return value
-        raise SourceError(f"{shown}: expected a list of puzzles as texts, or one puzzle of the run's kind")
-    lines = [line for line in text.splitlines() if line.strip()]
-    if any(map(is_puzzle, lines)):
-        return [line for line in lines if not line.startswith("#") or is_puzzle(line)]
-    return [block.strip("\n") for block in text.split("\n\n") if block.strip()]
+    return [
+        line for line in text.splitlines() if line.strip() and (not line.startswith("#") or is_puzzle(line))
+    ]
 
 
 def load(
