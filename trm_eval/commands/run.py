@@ -182,7 +182,7 @@ class Run:
 
     def _one_process(self) -> str | None:
         """Return why the request supports only one process, or None if it supports several."""
-        if self.adapt is None and self.adapt_steps is None and not self.adapt_weights:
+        if self._adaptation() is None:
             return None
         return (
             "--adapt: learns in one process; leave out --coordinator, --num-processes and --process-id (or their "
@@ -191,12 +191,6 @@ class Run:
 
     def _wanted(self, runs: list[Folder], hosts: Hosts) -> Iterator[tuple[Folder, str, str | None]]:
         """Yield every run, checkpoint and dataset to evaluate."""
-        for run, checkpoint in self._checkpoints(runs, hosts):
-            for dataset in _datasets_of(run) if self.dataset is None else [self.dataset]:
-                yield run, checkpoint, dataset
-
-    def _checkpoints(self, runs: list[Folder], hosts: Hosts) -> Iterator[tuple[Folder, str]]:
-        """Yield every run and checkpoint to evaluate."""
         from trm_eval.evaluation.prepare import checkpoints_of
 
         hosts.prove_equal("runs to evaluate", {"runs": [run.name for run in runs]})
@@ -206,7 +200,8 @@ class Run:
         )
         for run, checkpoints in zip(runs, json.loads(hosts.barrier("checkpoints", found)[0]), strict=True):
             for checkpoint in checkpoints:
-                yield run, checkpoint
+                for dataset in _datasets_of(run) if self.dataset is None else [self.dataset]:
+                    yield run, checkpoint, dataset
 
     def _request(self, steps: list[int]) -> EvalRequest:
         """Return the request of the options, for the last checkpoint."""

@@ -148,7 +148,7 @@ def over_seeds(group: Group) -> list[str]:
     lines: list[str] = []
     for name, members in by_experiment.items():
         if len(members) > 1:
-            lines.append(f"{labels[name]}: {_mean_of(members)}.")
+            lines.append(f"{labels[name]}: {accuracy_of(members)}.")
     single = [labels[name] for name, members in by_experiment.items() if len(members) == 1]
     if single:
         who = (
@@ -167,16 +167,6 @@ def _percent_over_seeds(members: Sequence[Member]) -> AcrossSeeds:
     """Return the mean accuracy over seeds with a t interval, clipped to 0 to 100%."""
     found = across_seeds(_frame(members), "exact")
     return replace(found, low=max(0.0, found.low), high=min(100.0, found.high))
-
-
-def _mean_of(members: Sequence[Member]) -> str:
-    try:
-        found = _percent_over_seeds(members)
-    except StatisticsError as error:
-        return str(error)
-    return (
-        f"mean of {found.count} seeds {found.mean:.1f}% ({found.low:.1f} to {found.high:.1f} over seeds, t)"
-    )
 
 
 def _judge(claim: Claim, group: Group) -> Judged:
