@@ -14,20 +14,7 @@ from trm_data.cli import main
 
 TRM_DATA = Path(sys.executable).with_name("trm-data")
 NAME = "neighbours-side6-generated-8-aug-7"
-BUILD = (
-    "build",
-    "neighbours",
-    "--side",
-    "6",
-    "--size",
-    "8",
-    "--aug",
-    "7",
-    "--val-size",
-    "0",
-    "--test-size",
-    "3",
-)
+BUILD = tuple(str.split("build neighbours --side 6 --size 8 --aug 7 --val-size 0 --test-size 3"))
 
 
 @pytest.fixture(scope="module")

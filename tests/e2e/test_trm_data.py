@@ -11,20 +11,7 @@ from tests.conftest import run_here
 from trm_data.cli import main
 
 TRM_DATA = Path(sys.executable).with_name("trm-data")
-SMALL = [
-    "build",
-    "sudoku",
-    "--box",
-    "2x3",
-    "--size",
-    "6",
-    "--aug",
-    "5",
-    "--val-size",
-    "2",
-    "--test-size",
-    "3",
-]
+SMALL = str.split("build sudoku --box 2x3 --size 6 --aug 5 --val-size 2 --test-size 3")
 
 
 def trm_data(*arguments: str, root: Path, **options) -> subprocess.CompletedProcess[str]:

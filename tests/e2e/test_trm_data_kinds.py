@@ -17,20 +17,7 @@ TRM_DATA = Path(sys.executable).with_name("trm-data")
 HEARD = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execv(sys.argv[1], sys.argv[1:])"
 """Runs a command that receives Ctrl-C, even if the process that runs the tests ignores it."""
 SLOW_BUILD = (str(TRM_DATA), "build", "sudoku", "--size", "400", "--difficulty", "extreme")
-MAZE = (
-    "build",
-    "maze",
-    "--grid",
-    "5x5",
-    "--min-path",
-    "6",
-    "--size",
-    "6",
-    "--val-size",
-    "2",
-    "--test-size",
-    "2",
-)
+MAZE = tuple(str.split("build maze --grid 5x5 --min-path 6 --size 6 --val-size 2 --test-size 2"))
 NAME = "maze-5x5-generated-6-aug-7-min-path-6-rule"
 
 

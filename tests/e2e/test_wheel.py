@@ -52,20 +52,7 @@ def run(installed: Path, cwd: Path, program: str) -> str:
 
 
 def test_building_and_sql_work_from_the_wheel(installed: Path, tmp_path: Path) -> None:
-    arguments = [
-        "build",
-        "sudoku",
-        "--box",
-        "2x2",
-        "--size",
-        "3",
-        "--aug",
-        "2",
-        "--val-size",
-        "0",
-        "--test-size",
-        "2",
-    ]
+    arguments = str.split("build sudoku --box 2x2 --size 3 --aug 2 --val-size 0 --test-size 2")
     built = run(installed, tmp_path, f"from trm_data.cli import main; main({arguments!r})")
     assert "9 train, 2 test examples" in built
     program = (

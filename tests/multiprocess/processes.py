@@ -15,16 +15,7 @@ LIMIT_S = 240.0
 RUN = [
     *("run", "quickstart", "--data.dataset", "small", "--data.global-batch-size", "8", "--tracking", "none"),
     *("--model.hidden-size", "16", "--model.num-heads", "2", "--model.num-layers", "1"),
-    *(
-        "--model.l-cycles",
-        "1",
-        "--model.halt-max-steps",
-        "3",
-        "--optim.lr",
-        "1e-4",
-        "--optim.lr-warmup-steps",
-        "2",
-    ),
+    *str.split("--model.l-cycles 1 --model.halt-max-steps 3 --optim.lr 1e-4 --optim.lr-warmup-steps 2"),
     *("--optim.puzzle-emb-lr", "1e-4"),
 ]
 """Options of a tiny run; tests add total steps and intervals."""

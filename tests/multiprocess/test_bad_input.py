@@ -152,14 +152,7 @@ def test_clocks_that_differ_by_an_hour(
     put_dataset(server, small_layout)
     layout, address = resolve_root(URL), free_address()
     late, right = {"LD_PRELOAD": other_clock, "CLOCK_SHIFT_S": "-3600"}, dict[str, str]()
-    endless = [
-        "--total-steps",
-        "100000",
-        "--execution.checkpoint-every",
-        "10",
-        "--execution.validate-every",
-        "0",
-    ]
+    endless = str.split("--total-steps 100000 --execution.checkpoint-every 10 --execution.validate-every 0")
 
     def at_machine(name: str, options: list[str], clock: dict[str, str]) -> subprocess.Popen[str]:
         return start([*options, *endless], TRM_CACHE=str(tmp_path / name), **clock)

@@ -116,24 +116,8 @@ def test_options_stand_before_and_after_patterns_and_those_of_the_configuration_
 
 BIN = Path(sys.executable).parent
 SMALL = [
-    *(
-        "--total-steps",
-        "30",
-        "--optim.lr-warmup-steps",
-        "2",
-        "--model.hidden-size",
-        "8",
-        "--model.num-layers",
-        "1",
-    ),
-    *(
-        "--data.global-batch-size",
-        "4",
-        "--execution.validate-every",
-        "0",
-        "--execution.checkpoint-every",
-        "10",
-    ),
+    *str.split("--total-steps 30 --optim.lr-warmup-steps 2 --model.hidden-size 8 --model.num-layers 1"),
+    *str.split("--data.global-batch-size 4 --execution.validate-every 0 --execution.checkpoint-every 10"),
     *("--limit", "20"),
 ]
 

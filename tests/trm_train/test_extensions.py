@@ -23,17 +23,7 @@ from trm_train.experiments import registry
 from trm_train.runs import record
 
 SMALL = (
-    *(
-        "--data.dataset",
-        "small",
-        "--data.global-batch-size",
-        "8",
-        "--total-steps",
-        "6",
-        "--tracking",
-        "none",
-        "--json",
-    ),
+    *str.split("--data.dataset small --data.global-batch-size 8 --total-steps 6 --tracking none --json"),
     *("--model.hidden-size", "16", "--model.num-layers", "1", "--optim.lr-warmup-steps", "2"),
     *("--execution.validate-every", "0"),
 )
@@ -87,15 +77,8 @@ def train(*options: str, experiment: str = "quickstart") -> str:
 def test_a_network_and_an_optimizer_of_another_package_are_trained_and_evaluated(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = (
-        "--model.architecture",
-        "gated",
-        "--model.updates",
-        "2",
-        "--optim.name",
-        "momentum",
-        "--optim.beta",
-        "0.5",
+    own = tuple(
+        str.split("--model.architecture gated --model.updates 2 --optim.name momentum --optim.beta 0.5")
     )
     run = train(*own)
     evaluated = run_here(trm_eval_main, "run", run, "--json")

@@ -33,16 +33,7 @@ from trm_train.experiments.sweep import (
 )
 from trm_train.runs.record import run_name
 
-SMALL = [
-    "--model.num-layers",
-    "1",
-    "--model.l-cycles",
-    "1",
-    "--optim.lr-warmup-steps",
-    "1",
-    "--total-steps",
-    "3",
-]
+SMALL = str.split("--model.num-layers 1 --model.l-cycles 1 --optim.lr-warmup-steps 1 --total-steps 3")
 GRID = ["data.dataset=small,larger", "model.hidden-size=16,32"]
 SWEEP = ["batch", "quickstart", *(word for text in GRID for word in ("--sweep", text)), *SMALL]
 

@@ -16,15 +16,7 @@ from trm_data.storage.root import Layout
 from trm_train.errors import ConfigError
 from trm_train.training.plan import device_bytes, simulate_devices
 
-SMALL = [
-    "--data.dataset",
-    "small",
-    "--model.hidden-size",
-    "16",
-    "--model.num-heads",
-    "2",
-    "--data.global-batch-size",
-]
+SMALL = str.split("--data.dataset small --model.hidden-size 16 --model.num-heads 2 --data.global-batch-size")
 
 
 def train(*arguments: str) -> subprocess.CompletedProcess[str]:

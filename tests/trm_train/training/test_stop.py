@@ -199,14 +199,7 @@ def test_a_run_on_a_machine_that_is_taken_away_saves_and_ends(
     small_layout: Layout, tmp_path: Path, metadata: Metadata
 ) -> None:
     layout = root_with("small", tmp_path, small_layout)
-    options = [
-        "--execution.checkpoint-every",
-        "10",
-        "--execution.validate-every",
-        "0",
-        "--total-steps",
-        "100000",
-    ]
+    options = str.split("--execution.checkpoint-every 10 --execution.validate-every 0 --total-steps 100000")
     command = [sys.executable, "-W", "ignore", "-c", PROGRAM, *RUN, *options, "--root", layout.place]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         wait_until(lambda: [run for run in list_runs(layout) if saved_steps(run)], 120)
