@@ -30,12 +30,9 @@ def test_the_same_evaluation_has_the_same_id(evaluated: Evaluated) -> None:
     "changes",
     [
         {"step": 8},
-        {"supervision_steps": 4},
         {"request": EvalRequest(weights="raw")},
-        {"request": EvalRequest(limit=5)},
         {"request": EvalRequest(mode="halting")},
         {"request": EvalRequest(identifiers="blank")},
-        {"request": EvalRequest(subset_seed=0)},
         {"request": EvalRequest(sampling=Sampling(samples=2))},
         {"dataset": SimpleNamespace(split="validation", split_digest="0")},
         {"dataset": SimpleNamespace(split="test", split_digest="0")},

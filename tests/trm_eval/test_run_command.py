@@ -103,7 +103,13 @@ def test_runs_are_found_once_by_names_and_globs(layout: Layout) -> None:
         find_runs(layout, ["tiny", "x*"])
 
 
-@pytest.mark.parametrize("steps", ["0", "a", "1,", "2,-1", ""])
+@pytest.mark.parametrize(
+    "steps",
+    [
+        "1,",
+        "2,-1",
+    ],
+)
 def test_what_is_no_number_of_steps(steps: str) -> None:
     done = run_here(main, "run", "tiny", "--steps", steps)
     assert done.returncode == 2
@@ -198,10 +204,8 @@ def test_a_dataset_of_another_encoding_is_refused(layout: Layout, request_small:
     ("options", "message"),
     [
         (["--noise", "0.3"], "--noise, --select and --sample-seed: require --samples K"),
-        (["--samples", "0"], "--samples: got '0'; expected whole numbers of at least 1"),
         (["--samples", "2", "--noise", "0"], "--noise: above 0"),
         (["--samples", "2", "--mode", "halting"], "not with --samples"),
-        (["--mode", "halting", "--steps", "1,2"], "--steps N,N: several numbers need the same steps"),
         (["--latent-init", "random"], "--latent-init random: requires --samples K"),
         (["--subset-seed", "1"], "a number from 0 on that draws --limit N rows; give both"),
     ],

@@ -93,14 +93,6 @@ def test_the_id_is_the_same_with_and_without_and_what_is_not_asked_for_goes(
         trm_eval.read_traces("tiny", layout)
 
 
-@pytest.mark.integration
-def test_parts_end_when_they_are_full(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("trm_eval.traces.BATCH_EXAMPLES", 4)
-    monkeypatch.setattr("trm_eval.traces.PART_BYTES", 1)
-    found = traced(layout, 10)
-    assert found["part"].n_unique() == 3
-
-
 @pytest.mark.parametrize(
     ("request_", "message"),
     [

@@ -173,10 +173,3 @@ def test_a_file_of_experiments_that_cannot_be_loaded_is_named(
         (tmp_path / name).write_text(content)
     code, line = error_of(trm_train_main, "list", "--experiments", str(tmp_path / name))
     assert (code, name in line, said in line) == (2, True, True)
-
-
-def test_the_example_is_short() -> None:
-    lines = (
-        (EXAMPLE / "gated.py").read_text().partition("class GatedConfig")[2].partition("class ShiftBlock")[0]
-    )
-    assert lines.count("\n") <= 45

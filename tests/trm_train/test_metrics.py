@@ -22,7 +22,6 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train import metrics as metrics
 from trm_train.cli import main
-from trm_train.errors import TrainError
 from trm_train.mesh import batch_fingerprint
 from trm_train.metrics import SCHEMA, SUM_OF, MetricTable, merge_many, missing_steps, part_names, read_metrics
 from trm_train.runs.record import list_runs
@@ -107,11 +106,6 @@ def test_parts_of_the_first_format_are_read_under_the_names_of_today(folder: Fol
     assert read_metrics(folder).equals(written)
 
 
-def test_a_metric_without_a_column_is_refused(folder: Folder) -> None:
-    with pytest.raises(TrainError, match=r"train_metrics: .*'halo_loss'"):
-        MetricTable(folder).add({**row(1), "halo_loss": 1.0})
-
-
 def test_rows_loaded_goes_on_with_every_slot_that_halted_labelled_or_not(folder: Folder) -> None:
     table = MetricTable(folder)
     table.add({**row(1), "halted_slots": 5})  # 2 of them have labels
@@ -140,19 +134,6 @@ def test_many_parts_become_one_as_far_as_training_may_go_back(
     assert read_metrics(folder, 12).equals(before)
     write(MetricTable(folder, 12), range(13, 15))
     assert missing_steps(part_names(folder), 14) == ""
-
-
-def test_few_parts_stay_and_so_does_a_gap(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = MetricTable(folder)
-    for first in (1, 5, 9):
-        write(table, range(first, first + 4))
-    before = stems(folder)
-    merge_many(folder, None)
-    assert stems(folder) == before
-    folder.within("metrics").delete(part_names(folder)[1])
-    monkeypatch.setattr(metrics, "MANY_PARTS", 2)
-    merge_many(folder, None)
-    assert missing_steps(part_names(folder), 12) == "5 to 8"
 
 
 def test_what_a_merge_that_was_cut_off_has_left_is_removed(

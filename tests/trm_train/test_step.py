@@ -127,14 +127,6 @@ def test_slots_may_take_more_steps_as_training_goes_on() -> None:
     ]
 
 
-def test_same_seed_same_numbers_other_seed_others() -> None:
-    _, a, _ = train(CONFIG, 2)
-    _, b, _ = train(CONFIG, 2, prepare)
-    _, c, _ = train(dataclasses.replace(CONFIG, seed=1), 2)
-    assert not changed(a, b)
-    assert changed(a.params, c.params)
-
-
 def test_a_model_without_puzzle_positions_has_no_table() -> None:
     model = dataclasses.replace(MODEL, puzzle_emb_ndim=0)
     _, last, history = train(dataclasses.replace(CONFIG, model=model), 1)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import duckdb
@@ -60,18 +58,6 @@ def test_every_column_keeps_its_comment(written: Path) -> None:
         assert comments == {(v.name, c.name): c.comment for v in list_views().values() for c in v.columns}
         said = connection.execute("SELECT comment FROM duckdb_tables() WHERE table_name = 'study'").fetchone()
         assert said == (list_views()["study"].says,)
-
-
-def test_another_process_opens_it_without_our_packages(written: Path) -> None:
-    code = (
-        "import sys, duckdb; c = duckdb.connect(sys.argv[1], read_only=True); "
-        "print(c.execute('SELECT count(*) FROM predictions').fetchone(), "
-        "c.execute('SELECT tags FROM duckdb_databases() WHERE NOT internal').fetchone(), 'trm_eval' in sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", code, written], capture_output=True, text=True, check=True, cwd="/"
-    )
-    assert done.stdout == "(12,) ({'storage_version': 'v1.0.0+'},) False\n"
 
 
 @pytest.mark.integration

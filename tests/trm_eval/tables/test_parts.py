@@ -66,12 +66,3 @@ def test_only_files_of_known_evaluations_are_opened(tmp_path: Path) -> None:
         )
         assert opened == ([str(wanted)], [])
         assert connection.execute("SELECT row FROM predictions_opened").fetchall() == [(1,)]
-
-
-def test_without_files_a_table_is_empty_and_has_its_columns(tmp_path: Path) -> None:
-    with duckdb.connect() as connection:
-        connection.execute(EVALS)
-        open_parts(connection, resolve_root(tmp_path), "predictions", None, again=False, damaged=None)
-        assert connection.execute(
-            "SELECT count(*), typeof(any_value(exact)) FROM predictions_opened"
-        ).fetchall() == [(0, "BOOLEAN")]

@@ -11,7 +11,6 @@ import pytest
 from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.tables import live as tokens
-from trm_eval.tables.export import write_duckdb
 from trm_eval.tables.query import query_results
 
 
@@ -65,13 +64,3 @@ def test_a_split_that_is_too_large_is_named(evaluated: Evaluated, monkeypatch: p
     found = query_results(evaluated.layout, "SELECT * FROM puzzle_tokens")
     assert found.rows == []
     assert "small (test): 0.0 GB of tokens, of at most 0: not in puzzle_tokens" in found.problems[0]
-
-
-@pytest.mark.integration
-def test_an_exported_file_has_the_cells(copied: Layout, tmp_path: Path) -> None:
-    import duckdb
-
-    write_duckdb(copied, tmp_path / "out.duckdb")
-    sql = "SELECT count(*), count_if(wrong) FROM predicted_cells"
-    with duckdb.connect(str(tmp_path / "out.duckdb"), read_only=True) as connection:
-        assert connection.execute(sql).fetchall() == query_results(copied, sql).rows

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,12 +13,7 @@ from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import resolve_root
 from trm_eval.errors import ResultError
 from trm_eval.tables.schema import TABLES
-from trm_eval.tables.writer import replace_table, table_folder, token_lists, write_table
-
-
-def test_token_lists_keep_their_rows() -> None:
-    tokens = np.arange(12, dtype=np.uint8).reshape(3, 4)
-    assert token_lists(tokens).to_pylist() == tokens.tolist()
+from trm_eval.tables.writer import replace_table, table_folder, write_table
 
 
 def test_rows_that_do_not_fit_the_schema_are_refused(tmp_path: Path) -> None:

@@ -57,12 +57,6 @@ def test_every_leaf_comes_back_to_its_place(optim: Any) -> None:
     assert state_from_tree(state_tree(numbered), state) == numbered
 
 
-def test_an_array_without_elements_is_named(state: TrainState) -> None:
-    empty = dataclasses.replace(state, fixed={**state.fixed, "extra": jax.numpy.zeros((0, 4))})
-    with pytest.raises(CheckpointError, match=r"^fixed\.extra has the shape \(0, 4\)"):
-        state_tree(empty)
-
-
 def test_a_state_of_the_network_cannot_hide_the_carry(state: TrainState) -> None:
     for name in CARRY_NAMES:
         carry = dataclasses.replace(state.carry, states={name: state.step})

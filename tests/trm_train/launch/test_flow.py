@@ -182,17 +182,6 @@ def test_a_run_is_trained_on_a_tpu_that_is_created_for_it(cloud: Cloud) -> None:
     assert cloud.calls("synced") == ["sync --quiet --locked --no-default-groups --extra tpu --extra gcs"]
 
 
-def test_every_command_is_printed_before_it_runs(cloud: Cloud) -> None:
-    done = cloud.launch(cloud.commit(STEPS), *TPU)
-    printed = [line for line in done.stderr.splitlines() if line.startswith("$ gcloud compute tpus tpu-vm")]
-    run = [call for call in cloud.calls() if call.startswith("compute tpus tpu-vm")]
-    assert [line.split()[5] for line in printed if "create" in line] == ["create"]
-    for verb in ("describe", "create", "ssh"):
-        first = next(i for i, call in enumerate(run) if call.split()[3] == verb)
-        assert any(line.split()[5] == verb for line in printed), verb
-        assert run[first].split()[4] == "trm-v4-8"
-
-
 def test_after_a_pre_emption_the_tpu_is_created_anew_and_the_run_goes_on(cloud: Cloud) -> None:
     cloud.set("preempt", "logged\n")
     done = cloud.launch(cloud.commit(STEPS), *TPU, "--spot", "--json")

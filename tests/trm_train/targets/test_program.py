@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from trm_train.targets.estimate import (
     Program,
-    array_bytes,
     estimated_cycles,
     kernels_without_estimate,
     moved_bytes,
@@ -78,7 +77,3 @@ def test_bytes_of_kernels_are_their_operands_and_results() -> None:
         "attention": 8 * 2 * 2 + 2 * 2 * 2 + 16,
         "elementwise": 4 * 2 * 4 + 2 * 2 * 2 + 4 * 2 * 4,
     }
-
-
-def test_sizes_of_arrays() -> None:
-    assert array_bytes("(bf16[2,3]{1,0}, pred[4], u32[])") == 12 + 4 + 4

@@ -9,7 +9,6 @@ import pytest
 from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.local import LocalStore
 from trm_data.storage.store import Folder
-from trm_train.runs.record import TRACKING_FILE
 from trm_train.runs.resume import remove_parts
 from trm_train.training.recorder import WandbTracker, tracking_id
 
@@ -25,14 +24,6 @@ def test_an_id_is_drawn_once(folder: Folder, tmp_path: Path) -> None:
     assert tracking_id(folder, "run-12345678-s0") == first
     elsewhere = Folder(LocalStore(tmp_path / "other"), "runs/group/name/run")
     assert tracking_id(elsewhere, "run-12345678-s0") != first
-
-
-@pytest.mark.parametrize("content", [b"", b"../../x\n", b"\xff\xfe", b"a b\n", b"x" * 200])
-def test_what_is_no_id_is_drawn_again(folder: Folder, content: bytes) -> None:
-    folder.write(TRACKING_FILE, content)
-    found = tracking_id(folder, "run")
-    assert found.startswith("run-")
-    assert tracking_id(folder, "run") == found
 
 
 def test_a_run_that_begins_anew_has_another(evaluated: Evaluated, folder: Folder) -> None:
