@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 
 from trm_data.storage.root import Layout
 from trm_eval.report.ask import Asked, ask
-from trm_eval.report.canvas import COLOURS, draw_svg
 from trm_eval.serve.evaluations import evaluations_of, labels_of
 from trm_eval.serve.parts import (
     errors_shown,
@@ -24,7 +22,6 @@ from trm_eval.serve.parts import (
     plain,
     selected,
     show_drawing,
-    show_figure,
     show_sql,
     table_key,
 )
@@ -145,31 +142,6 @@ def traced(layout: Layout, evaluation: str, row: int, problems: list[str]) -> tu
         )
         for found in asked.rows
     ]
-
-
-def draw_course(moments: Sequence[Moment], at: Moment) -> bytes:
-    """Draw wrong cells and halting probability after every cycle as SVG; a line marks one moment."""
-    cycles = max(moment.cycle for moment in moments)
-    places = [moment.step + moment.cycle / cycles - 1 for moment in moments]
-
-    def paint(axis: Any) -> None:
-        from matplotlib.ticker import MaxNLocator
-
-        axis.plot(places, [moment.wrong_cells for moment in moments], color=COLOURS[0], label="wrong cells")
-        axis.set_ylabel("wrong cells")
-        axis.set_ylim(bottom=0)
-        axis.yaxis.set_major_locator(MaxNLocator(integer=True))
-        axis.set_xlabel("supervision step")
-        axis.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axis.axvline(at.step + at.cycle / cycles - 1, color="#6b7280", linewidth=1, linestyle=":")
-        axis.grid()
-        axis.plot([], [], color=COLOURS[1], linestyle="--", label="halting probability (right)")
-        right = axis.twinx()
-        right.plot(places, [m.halt_probability for m in moments], color=COLOURS[1], linestyle="--")
-        right.set_ylim(-0.02, 1.02)
-        right.spines["right"].set_visible(True)
-
-    return draw_svg(paint, height=2.2)
 
 
 def show() -> None:
@@ -295,9 +267,5 @@ def _walk(puzzle: Answered, moments: list[Moment]) -> None:
     step = st.slider("Supervision step", 1, steps, steps) if steps > 1 else 1
     cycle = st.slider("Cycle", 1, cycles, cycles) if cycles > 1 else 1
     at = next(moment for moment in moments if (moment.step, moment.cycle) == (step, cycle))
-    drawn, course = st.columns([2, 3])
-    with drawn:
-        says = f"{at.wrong_cells} wrong, halts with {at.halt_probability:.2f}"
-        show_drawing(says if puzzle.exact is not None else "answer", puzzle.draw(at.answer))
-    with course:
-        show_figure("Cycle by cycle", draw_course(moments, at))
+    says = f"{at.wrong_cells} wrong, halts with {at.halt_probability:.2f}"
+    show_drawing(says if puzzle.exact is not None else "answer", puzzle.draw(at.answer))

@@ -58,7 +58,7 @@ def test_figures_and_drawings_show(address: str, tab: Tab) -> None:
     tab.resize(1400)
     size = "[image.complete, image.naturalWidth, image.getBoundingClientRect().width]"
     sizes = f"[...document.images].map(image => {size})"
-    for label, count in (("Learning curves", 2), ("Evaluations", 2), ("Puzzles", 5)):
+    for label, count in (("Learning curves", 2), ("Evaluations", 2), ("Puzzles", 4)):
         tab.open(address, "2 runs.")
         follow(tab, label)
         tab.wait(PAGES[label])

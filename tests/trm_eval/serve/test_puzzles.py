@@ -12,7 +12,7 @@ from trm_data.encode import PAD
 from trm_data.storage.root import Layout
 from trm_eval.errors import ResultError
 from trm_eval.serve import puzzles
-from trm_eval.serve.puzzles import Wanted, count_puzzles, draw_course, puzzles_of, range_of, traced
+from trm_eval.serve.puzzles import Wanted, count_puzzles, puzzles_of, range_of, traced
 from trm_eval.show import answered_row
 from trm_eval.solver import load
 from trm_eval.tables.query import query_results
@@ -84,7 +84,6 @@ def test_traces_are_those_of_the_prediction_and_of_the_solver(root: Layout, eval
             assert moment.halt_probability == pytest.approx(expit(again.halt_logits[at]), abs=1e-5)
             assert moment.wrong_cells == ((moment.answer != puzzle.label) & (puzzle.label != PAD)).sum()
         assert moments[-1].wrong_cells == puzzle.wrong_cells
-        assert draw_course(moments, moments[-1]).startswith(b"<?xml")
 
 
 def test_a_row_without_traces_has_none(root: Layout, evaluated: Evaluated) -> None:
