@@ -176,7 +176,7 @@ def _by_seed(
         return []
     ours, theirs = _runs_by_seed(layout, first.run), _runs_by_seed(layout, second.run)
     pairs = [
-        _same_rows(_of_run(layout, ours[seed]), _of_run(layout, theirs[seed]))
+        _same_rows(*(_asked(layout, "e.run = ?", side[seed]) for side in (ours, theirs)))
         for seed in sorted(ours.keys() & theirs.keys())
     ]
     return [pair for pair in pairs if pair is not None]
@@ -213,10 +213,6 @@ def _asked(layout: Layout, condition: str, value: str) -> list[Evaluation]:
     return [Evaluation(**dict(zip(found.columns, row, strict=True))) for row in found.rows]
 
 
-def _of_run(layout: Layout, run: str) -> list[Evaluation]:
-    return _asked(layout, "e.run = ?", run)
-
-
 def _same_rows(
     ours: Sequence[Evaluation], theirs: Sequence[Evaluation]
 ) -> tuple[Evaluation, Evaluation] | None:
@@ -225,14 +221,12 @@ def _same_rows(
     def rows(one: Evaluation) -> tuple[Any, ...]:
         return one.split_digest, one.row_limit, one.subset_seed
 
+    def unlike(pair: tuple[Evaluation, Evaluation]) -> tuple[bool, ...]:
+        a, b = pair
+        return a.weights != b.weights, a.supervision_steps != b.supervision_steps, a.how != b.how
+
     pairs = [(a, b) for a in ours for b in theirs if rows(a) == rows(b) and a.evaluation != b.evaluation]
-    return min(pairs, key=_unlike, default=None)
-
-
-def _unlike(pair: tuple[Evaluation, Evaluation]) -> int:
-    """Return a score of how differently two evaluations answered; weights count most."""
-    a, b = pair
-    return 4 * (a.weights != b.weights) + 2 * (a.supervision_steps != b.supervision_steps) + (a.how != b.how)
+    return min(pairs, key=unlike, default=None)
 
 
 def _rows_of(evaluations: Sequence[Evaluation]) -> str:

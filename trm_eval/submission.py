@@ -111,7 +111,10 @@ def make_submission(
     ]
     return Submission(
         tasks={
-            task: [_with_cells(attempts(of_task.get(index, []))) for index in range(max(of_task) + 1)]
+            task: [
+                {name: grid or NO_ANSWER for name, grid in attempts(of_task.get(index, [])).items()}
+                for index in range(max(of_task) + 1)
+            ]
             for task, of_task in candidates.items()
         },
         evaluations=list(evaluations),
@@ -121,8 +124,3 @@ def make_submission(
         unscored=len(rights) - len(scored),
         passed=sum(sum(right) / len(right) for right in scored) / len(scored) if scored else None,
     )
-
-
-def _with_cells(answer: dict[str, list[list[int]]]) -> dict[str, list[list[int]]]:
-    """Return attempts in the competition's form, in which no grid is empty."""
-    return {attempt: grid or NO_ANSWER for attempt, grid in answer.items()}

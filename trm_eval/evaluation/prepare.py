@@ -48,7 +48,11 @@ def checkpoints_of(run: Folder, checkpoint: str) -> list[str]:
 
 def choose_step(run: Folder, checkpoint: str) -> int:
     """Return the step for `last`, `best` or a number."""
-    steps = _steps_of(run)
+    steps = weights_steps(run)
+    if not steps:
+        raise NoCheckpointError(
+            f"{run.name}: has no checkpoint yet (--execution.checkpoint-every N sets their interval)"
+        )
     if checkpoint == "last":
         return steps[-1]
     if checkpoint == "best":
@@ -64,15 +68,6 @@ def choose_step(run: Folder, checkpoint: str) -> int:
             f"--checkpoint {checkpoint}: {run.name} has {', '.join(map(str, steps))}; or 'last', 'best', 'all'"
         )
     return int(checkpoint)
-
-
-def _steps_of(run: Folder) -> list[int]:
-    steps = weights_steps(run)
-    if not steps:
-        raise NoCheckpointError(
-            f"{run.name}: has no checkpoint yet (--execution.checkpoint-every N sets their interval)"
-        )
-    return steps
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,9 @@ def accuracy_figure(group: Group) -> Drawn:
     """Draw test accuracies with intervals, over the varied quantity or by name."""
     if group.quantity:
         return draw(lambda axis: paint_against_quantity(axis, group))
-    return draw(lambda axis: _by_name(axis, group), height=max(1.4, 0.32 * len(group.labels()) + 0.8))
+    labels = group.labels()
+    shares = [(labels[m.experiment], m.exact_accuracy, m.exact_low, m.exact_high) for m in group.members]
+    return draw(lambda axis: paint_shares(axis, shares), height=max(1.4, 0.32 * len(labels) + 0.8))
 
 
 def curves_figure(group: Group) -> Drawn:
@@ -36,7 +38,9 @@ def curves_figure(group: Group) -> Drawn:
 
 def depth_figure(group: Group) -> Drawn:
     """Draw test accuracies after every supervision step, with intervals."""
-    return draw(lambda axis: _depths(axis, group))
+    names = group.names()
+    tests = [(names[run], rows) for run, rows in group.depths.items()]
+    return draw(lambda axis: paint_depths(axis, tests))
 
 
 def paint_against_quantity(axis: Any, group: Group) -> None:
@@ -79,17 +83,6 @@ def paint_against_quantity(axis: Any, group: Group) -> None:
     axis.grid()
 
 
-def _by_name(axis: Any, group: Group) -> None:
-    labels = group.labels()
-    paint_shares(
-        axis,
-        [
-            (labels[each.experiment], each.exact_accuracy, each.exact_low, each.exact_high)
-            for each in group.members
-        ],
-    )
-
-
 def paint_shares(axis: Any, named: Sequence[tuple[str, float, float, float]]) -> None:
     """Draw accuracies (0 to 1) with the ends of their intervals, a line for each name.
 
@@ -129,11 +122,6 @@ def paint_curves(axis: Any, curves: Sequence[tuple[str, Sequence[float], Sequenc
     axis.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 5, 10], integer=True, min_n_ticks=1))
     axis.xaxis.set_major_formatter("{x:,.0f}")
     axis.grid()
-
-
-def _depths(axis: Any, group: Group) -> None:
-    names = group.names()
-    paint_depths(axis, [(names[run], rows) for run, rows in group.depths.items()])
 
 
 def paint_depths(axis: Any, tests: Sequence[tuple[str, Sequence[dict[str, Any]]]]) -> None:

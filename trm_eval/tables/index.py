@@ -157,14 +157,14 @@ def _version() -> str:
     defining = [path for name in DEFINITIONS for path in sorted(Path(str(package / name)).glob("**/*.py"))]
     if own := os.environ.get(OWN_FILE):
         defining.append(Path(own).expanduser())
-    marks = [(str(path), status.st_size, status.st_mtime_ns) for path in defining if (status := _stat(path))]
+    marks = [
+        (str(path), status.st_size, status.st_mtime_ns)
+        for path in defining
+        if path.is_file() and (status := path.stat())
+    ]
     schemas = [schema.to_string() for schema in STORED.values()]
     parts = version("trm-lab"), views_sql(), schemas, marks, installed_extensions()
     return hashlib.sha256(repr(parts).encode()).hexdigest()
-
-
-def _stat(path: Path) -> os.stat_result | None:
-    return path.stat() if path.is_file() else None
 
 
 def views_sql() -> str:
@@ -373,15 +373,11 @@ def _to_read(
             found += inside
         elif folder.startswith("runs/"):
             if folder.removesuffix(f"/{FOLDER}") in readable:
-                found += _current(folder, inside)
+                names = current_parts([file.removeprefix(f"{folder}/") for file in inside])
+                found += [f"{folder}/{name}" for name in names]
         elif run not in live:
             found += one_of_each(inside)
     return {file: others[file] for file in found}
-
-
-def _current(folder: str, parts: Sequence[str]) -> list[str]:
-    names = current_parts([part.removeprefix(f"{folder}/") for part in parts])
-    return [f"{folder}/{name}" for name in names]
 
 
 def _portions(sources: Mapping[str, Source]) -> Generator[dict[str, Source], None, None]:
