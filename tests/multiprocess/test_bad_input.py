@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import subprocess
 from collections.abc import Generator
-from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -14,13 +12,12 @@ import pytest
 from tests.gcs.server import GcsServer
 from tests.multiprocess.processes import RUN, ended, free_address, start, start_together
 from tests.multiprocess.test_failing import ENDLESS, wait_for_checkpoint
-from tests.multiprocess.test_never_lost import SIX, URL, check_steps, put_dataset, wait_for_more
+from tests.multiprocess.test_never_lost import SIX, URL, check_steps, put_dataset
 from tests.multiprocess.test_training import only_run
 from tests.support.roots import root_with
 from trm_data.command import Exit
-from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.root import Layout
 from trm_train.metrics import read_metrics
-from trm_train.runs.record import list_runs
 
 READ_ONLY = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
 NO_SPACE = 'mkdir -p "$0" && mount -t tmpfs -o size=16k tmpfs "$0" && exec "$@"'
@@ -103,76 +100,6 @@ def test_a_second_group_at_the_same_run_is_refused_and_the_first_goes_on(
 
 def list_steps(layout: Layout) -> list[int]:
     return [row["step"] for row in read_metrics(only_run(layout)).to_pylist() if row["split"] == "train"]
-
-
-@pytest.mark.slow
-def test_a_batch_that_cannot_be_spread(small_layout: Layout, tmp_path: Path) -> None:
-    layout = root_with("small", tmp_path, small_layout)
-    done = ended(start_together(layout.place, 2, ["--data.global-batch-size", "9"]))
-    check_refused(done, "data.global_batch_size: a multiple of the 2 devices along the mesh axis data")
-    assert list_runs(layout) == []
-
-
-OTHER_CLOCK = """
-#define _GNU_SOURCE
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-int clock_gettime(clockid_t clock, struct timespec *now) {
-  int failed = (int)syscall(SYS_clock_gettime, clock, now);
-  if (!failed && clock == CLOCK_REALTIME) now->tv_sec += atol(getenv("CLOCK_SHIFT_S"));
-  return failed;
-}
-"""
-"""C library that simulates a wrong clock: the system time is shifted.
-
-The time is only shifted back: the kernel compares deadlines with its own clock, and would wait an hour for later ones.
-"""
-
-
-@pytest.fixture(scope="module")
-def other_clock(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A library that replaces the system clock."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("needs a C compiler (cc)")
-    folder = tmp_path_factory.mktemp("clock")
-    (folder / "clock.c").write_text(OTHER_CLOCK)
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", folder / "clock.so", folder / "clock.c"], check=True)
-    return str(folder / "clock.so")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("behind", [0, 1])
-def test_clocks_that_differ_by_an_hour(
-    small_layout: Layout, server: GcsServer, tmp_path: Path, other_clock: str, behind: int
-) -> None:
-    """Processes still train together, and a machine with the other clock does not take over a live run."""
-    put_dataset(server, small_layout)
-    layout, address = resolve_root(URL), free_address()
-    late, right = {"LD_PRELOAD": other_clock, "CLOCK_SHIFT_S": "-3600"}, dict[str, str]()
-    endless = str.split("--total-steps 100000 --execution.checkpoint-every 10 --execution.validate-every 0")
-
-    def at_machine(name: str, options: list[str], clock: dict[str, str]) -> subprocess.Popen[str]:
-        return start([*options, *endless], TRM_CACHE=str(tmp_path / name), **clock)
-
-    both = [
-        at_machine(f"machine-{index}", options_of(URL, address, 2, index), late if index == behind else right)
-        for index in range(2)
-    ]
-    wait_for_more(layout, 0, both)
-    logs = sorted(only_run(layout).names("logs/worker-*.log"))
-    starts = [next(name for name in logs if name.startswith(f"logs/worker-{index}-")) for index in range(2)]
-    times = [datetime.fromisoformat(name.split("-", 2)[2].rpartition("-")[0]) for name in starts]
-    ahead_s = (times[1 - behind] - times[behind]).total_seconds()
-    assert abs(ahead_s - 3600) < 300  # the clocks really differ
-    # Process 0 holds the lease.
-    another = at_machine("another", [*RUN, "--root", URL], right if behind == 0 else late)
-    check_refused(ended([another]), "another machine is working on run")
-    both[0].send_signal(signal.SIGTERM)
-    assert {one.returncode for one in ended(both)} == {Exit.TERMINATED}
-    check_steps(only_run(layout), small_layout, len(list_steps(layout)))
 
 
 @pytest.mark.slow

@@ -106,23 +106,6 @@ def test_for_an_hour_the_run_continues_and_saves_when_the_bucket_is_back(
 
 
 @pytest.mark.slow
-def test_two_machines_wait_for_the_bucket_with_their_last_checkpoint(
-    small_layout: Layout, server: GcsServer, tmp_path: Path
-) -> None:
-    put_dataset(server, small_layout)
-    machines = Machines(2, tmp_path)
-    processes = machines.start("--total-steps", "400", **SOON)
-    go_away(machines, processes, server)
-    step = wait_for_line(processes[0], r"step +([\d,]+)  waiting for the bucket to take the last checkpoint")
-    server.faults.unavailable_until = 0.0
-    done = ended(processes)
-    assert [one.returncode for one in done] == [0, 0], done[0].stderr[-3000:]
-    assert step == 400
-    assert max(resume_steps(only_run(machines.layout))) == 400
-    machines.check_steps(small_layout)
-
-
-@pytest.mark.slow
 def test_where_one_machine_alone_loses_the_bucket_in_a_save_all_end_and_resume(
     small_layout: Layout, server: GcsServer, tmp_path: Path
 ) -> None:

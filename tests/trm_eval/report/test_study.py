@@ -9,10 +9,8 @@ import csv
 import dataclasses
 import itertools
 import json
-import os
 import re
 import shutil
-import signal
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 from pathlib import Path
@@ -22,9 +20,9 @@ import pytest
 import trm_eval
 from tests.conftest import error_of, run_here
 from tests.recorded import recorded_root
-from tests.support.roots import copy_root, root_with
+from tests.support.roots import copy_root
 from tests.trm_eval.conftest import Evaluated
-from tests.trm_train.test_loop import EXPERIMENT, TINY
+from tests.trm_train.test_loop import TINY
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main
 from trm_eval.errors import EvalError
@@ -170,6 +168,7 @@ def test_a_run_that_solves_nothing_is_named(layout: Layout) -> None:
     assert [row["halts %"] for row in rows] == ["never", "20.0"]
     assert [row["halting steps"] for row in rows] == ["3.40 of 4"] * 2
     assert [row["FLOP"] for row in rows] == ["1.00e+09"] * 2
+    assert dataclasses.replace(failed, planned_steps=100).steps == "12 of 100"
 
 
 def test_a_report_is_a_page_and_a_file_for_each_table_and_figure(
@@ -457,32 +456,6 @@ def test_a_run_without_a_whole_test_is_said_with_the_command(evaluated: Evaluate
     (group,), _ = gather_runs(evaluated.layout, [evaluated.record.run, "other-0-s0"])
     assert group.missing == ["other-0-s0 (no test of all rows: trm-eval run other-0-s0)"]
     assert [member.evaluation for member in group.members] == [evaluated.row["evaluation"]]
-
-
-@pytest.mark.integration
-def test_a_stopped_run_is_charged_for_the_steps_that_it_took(
-    small_layout: Layout, evaluated: Evaluated, tmp_path: Path
-) -> None:
-    class Interrupting(RunConsole):
-        def step(self, step: int) -> None:
-            if step == 7:
-                os.kill(os.getpid(), signal.SIGTERM)
-
-    layout = root_with("small", tmp_path, small_layout)
-    config = dataclasses.replace(TINY, total_steps=100_000)
-    with Interrupting(config, quiet=True) as console:
-        stopped = train(EXPERIMENT, config, layout, console, tracking="none")
-    evaluate_run(layout, stopped.folder, EvalRequest())
-    (group,), _ = gather_runs(layout, [stopped.record.run])
-    (member,) = group.members
-    assert (member.total_steps, member.planned_steps) == (stopped.step, 100_000)
-    whole = evaluated.record
-    assert whole.training_flops is not None
-    assert member.training_flops == pytest.approx(stopped.step * whole.training_flops / whole.total_steps)
-    page = study_page([group], None, "command", "versions")
-    assert f"at step {stopped.step} of 100,000 on" in str(page.blocks[0])
-    (table,) = (block for block in page.blocks if isinstance(block, Table) and block.file == "runs.csv")
-    assert f"{stopped.step} of 100,000" in table.rows[0]
 
 
 def test_a_setting_leaves_out_runs_of_others_unless_they_are_named(evaluated: Evaluated) -> None:
