@@ -151,42 +151,6 @@ def svg_row(drawings: Sequence[tuple[str, Drawing]], across: int | None = None) 
     )
 
 
-def svg_animation(frames: Sequence[tuple[str, Drawing]]) -> str:
-    """Return titled drawings one after another as an animated SVG file that repeats forever.
-
-    Every drawing covers the previous ones and stays for 1 s. The last stays twice as long, and is visible if nothing
-    is animated.
-    """
-    rows, columns = (max(drawing.shape[side] for _, drawing in frames) for side in (0, 1))
-    title, wide = 20, max(columns * CELL + 2, 7 * max(len(name) for name, _ in frames))
-    width, height = wide + 2 * MARGIN, rows * CELL + title + 2 * MARGIN + 2
-    beats = len(frames) + 1
-    parts = [
-        f"<g{_seen(number, beats, last=number == len(frames) - 1)}"
-        f'<rect width="{width}" height="{height}" fill="#ffffff"/>'
-        f'<text x="{MARGIN}" y="{MARGIN + 12}" font-family="sans-serif" font-size="12" fill="#111827">'
-        f"{escape(name)}</text>"
-        f'<g transform="translate({MARGIN},{MARGIN + title})">{svg(drawing)}</g></g>'
-        for number, (name, drawing) in enumerate(frames)
-    ]
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}">{"".join(parts)}</svg>\n'
-    )
-
-
-def _seen(number: int, beats: int, *, last: bool) -> str:
-    """Return the end of a group's tag, with the times at which the group is visible."""
-    start, end = number / beats, 1.0 if last else (number + 1) / beats
-    values = ["hidden"] * (number > 0) + ["visible"] + ["hidden"] * (end < 1)
-    times = ["0"] * (number > 0) + [f"{start:.4f}"] + [f"{end:.4f}"] * (end < 1)
-    hidden = "" if last else ' visibility="hidden"'
-    return (
-        f'{hidden}><animate attributeName="visibility" dur="{beats}s" repeatCount="indefinite" '
-        f'calcMode="discrete" values="{";".join(values)}" keyTimes="{";".join(times)}"/>'
-    )
-
-
 def write_animation(frames: Sequence[Sequence[tuple[str, Drawing]]], path: Path) -> None:
     """Write frames of titled drawings side by side as a GIF; all frames have drawings of the same shapes.
 

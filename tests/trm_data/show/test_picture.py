@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from trm_data.show.drawing import MARK, NEW, Drawing
-from trm_data.show.picture import png_row, svg, svg_animation, svg_row, write_animation
+from trm_data.show.picture import png_row, svg, svg_row, write_animation
 
 SVG = "{http://www.w3.org/2000/svg}"
 PLAIN = Drawing(("12", "34"), np.zeros((2, 2), np.uint8), ("#ffffff",))
@@ -32,33 +32,6 @@ def test_cells_are_pointed_out_with_a_frame_and_a_corner() -> None:
 def test_a_row_scales_with_the_page_that_shows_it() -> None:
     root = ElementTree.fromstring(svg_row([("a <b>", PLAIN), ("c", MARKED)]))
     assert root.get("viewBox") == f"0 0 {root.get('width')} {root.get('height')}"
-
-
-@pytest.mark.parametrize("count", [1, 2, 5])
-def test_the_newest_frame_on_top_is_the_one_of_its_beat(count: int) -> None:
-    root = ElementTree.fromstring(svg_animation([(f"step {i}", PLAIN) for i in range(count)]))
-    frames = root.findall(f"{SVG}g")
-    assert [frame.get("visibility", "visible") for frame in frames] == ["hidden"] * (count - 1) + ["visible"]
-    beats = count + 1  # the last frame stays twice as long
-
-    def seen(frame: ElementTree.Element, at: float) -> bool:
-        (animate,) = frame.findall(f"{SVG}animate")
-        assert animate.get("dur") == f"{beats}s"
-        times = [float(time) for time in animate.get("keyTimes", "").split(";")]
-        assert times[0] == 0  # otherwise browsers play nothing
-        assert times == sorted(times)
-        return animate.get("values", "").split(";")[sum(time <= at for time in times) - 1] == "visible"
-
-    for beat in range(beats):
-        shown = [number for number, frame in enumerate(frames) if seen(frame, (beat + 0.5) / beats)]
-        assert shown == [min(beat, count - 1)]
-
-
-def test_frames_of_several_shapes_have_room() -> None:
-    wide = Drawing(("1234",), np.zeros((1, 4), np.uint8), ("#ffffff",))
-    root = ElementTree.fromstring(svg_animation([("a", PLAIN), ("b", wide)]))
-    assert float(root.get("width", 0)) >= 4 * 18
-    assert float(root.get("height", 0)) >= 2 * 18
 
 
 def test_a_title_that_is_wider_than_its_drawing_has_room() -> None:
