@@ -39,7 +39,7 @@ from trm_train.mesh import (
 from trm_train.state import TrainState, abstract_state, abstract_weights
 from trm_train.step.train import TrainStep, make_train_step
 
-CACHED_POSITIONS = 1_000
+CACHED_POSITIONS = 1_200
 """Most positions (examples times their length) of a microbatch on a CPU, whose caches then hold its activations."""
 SHRINK = 0.9
 """Lower bound of how temporaries shrink: with n times as many microbatches, they keep at least this share of 1/n."""
