@@ -5,7 +5,6 @@ Heavy imports happen inside the commands, so that `--help` stays fast.
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated, Any
 
@@ -39,8 +38,6 @@ OtherCommands = (
 
 def main(arguments: list[str] | None = None) -> None:
     """Run `trm-data`. Exit code 0: done; 1: `verify` found a problem; 2: an error, on stderr."""
-    # Nothing here needs BLAS, whose start retries for ever where there is no memory for its threads.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     given = take_own_file(sys.argv[1:] if arguments is None else arguments)
     with errors_end("trm-data", DataError):
         answer_version("trm-data", given)
