@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from trm_train.config.model import ModelConfig, NetworkConfig, inner_width
+from trm_train.config.model import NetworkConfig
 from trm_train.config.run import InputSpec, RunConfig
 
 if TYPE_CHECKING:
@@ -241,41 +241,3 @@ def _example_flops(model: NetworkConfig, spec: InputSpec, *, again: bool) -> flo
         return None
     further = flops.think if network.continue_loss else 0.0
     return flops.think + flops.answers + (3 if again else 2) * flops.gradient + 2 * flops.answers + further
-
-
-@dataclass(frozen=True)
-class OldCounts:
-    """Counts of runs recorded before format 4; None if their network is unknown."""
-
-    parameters: int | None = None
-    training_flops: float | None = None
-    evaluation_flops: float | None = None
-
-
-def count_old_run(config: RunConfig, spec: InputSpec) -> OldCounts:
-    """Count a run whose record has no counts, with the formulas of the two networks of that time, without jax."""
-    model = config.model
-    if not isinstance(model, ModelConfig) or model.mixer not in ("mlp_t", "attention"):
-        return OldCounts()
-    width, length = model.hidden_size, model.puzzle_positions + spec.sequence_length
-    inner, inner_length = inner_width(width, model.expansion), inner_width(length, model.expansion)
-    attention = model.mixer == "attention"
-    block = 3 * width * inner + (4 * width**2 if attention else 3 * length * inner_length)
-    positions = length * width if model.pos_encodings == "learned" else 0
-    heads = width * spec.vocabulary_size + 2 * width + 2
-    mixing = 8 * length * width**2 + 4 * length**2 * width if attention else 6 * width * length * inner_length
-    level = float(model.num_layers * (6 * length * width * inner + mixing))
-    head = 2.0 * spec.sequence_length * width * spec.vocabulary_size
-    training, begun = 0.0, 0
-    for end, stage in model.stages(config.total_steps):
-        assert isinstance(stage, ModelConfig)
-        cycle = (stage.l_cycles + 1) * level
-        think = stage.h_cycles * (stage.l_cycles + 1) * level
-        again = 3 if config.execution.rematerialise else 2
-        further = 0.0 if stage.no_act_continue else think
-        example = think + head + again * cycle + 2 * head + further
-        training += (end - begun) * config.data.global_batch_size * example
-        begun = end
-    forward = model.h_cycles * (model.l_cycles + 1) * level + head
-    parameters = model.num_layers * block + spec.vocabulary_size * width + positions + heads
-    return OldCounts(parameters, training, model.halt_max_steps * forward)

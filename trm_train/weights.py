@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.errors import not_written
+from trm_data.sources.arrays import BROKEN
 from trm_data.storage.atomic import parse_json
 from trm_train.errors import CheckpointError, ConfigError
 
@@ -40,11 +41,11 @@ def read_weights(path: Path) -> dict[str, NDArray[np.float32]]:
 
 
 def write_weights_file(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> None:
-    """Write tensors by name, atomically."""
+    """Write tensors by name as safetensors, atomically."""
     check_output(path)
     temporary = path.with_name(f".tmp-{path.name}")
     try:
-        WRITERS[path.suffix](temporary, arrays)
+        write_safetensors(temporary, arrays)
         temporary.rename(path)
     except OSError as error:
         raise CheckpointError(not_written(path, error, "try again")) from error
@@ -54,68 +55,25 @@ def write_weights_file(path: Path, arrays: Mapping[str, NDArray[np.float32]]) ->
 
 def check_output(path: Path) -> None:
     """Check the suffix of an output file, and that the file does not exist."""
-    if path.suffix not in WRITERS:
-        raise ConfigError(f"--out {path}: suffix {path.suffix!r} (expected {', '.join(WRITERS)})")
+    if path.suffix != ".safetensors":
+        raise ConfigError(f"--out {path}: suffix {path.suffix!r} (expected .safetensors)")
     if path.exists():
         raise ConfigError(f"--out {path}: the file exists. Choose another name.")
 
 
-DTYPES: tuple[np.dtype[Any], ...] = tuple(np.dtype(name) for name in ("<f4", "<f2", "<f8"))
-
-
-def write_npz(path: Path, arrays: Mapping[str, NDArray[np.float32]]) -> None:
-    """Write arrays by name; the same arrays give the same bytes."""
-    with path.open("wb") as file:
-        np.savez(file, **{name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)})  # pyright: ignore[reportArgumentType]
-
-
-def read_npz(
-    path: Path, largest_bytes: int | None = None, dtypes: Sequence[np.dtype[Any]] = DTYPES
-) -> dict[str, NDArray[np.float32]]:
-    """Read the arrays of an untrusted file, as float32.
-
-    Args:
-        path: The file.
-        largest_bytes: Maximum size of an array; None for the size of the file.
-        dtypes: Accepted array types.
-    """
-    found: dict[str, NDArray[np.float32]] = {}
+def read_npz(path: Path) -> dict[str, NDArray[np.float32]]:
+    """Read the arrays of an uncompressed file (`np.savez`) by name, as float32."""
     try:
         with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
-            if (total := sum(member.file_size for member in members)) > path.stat().st_size:
+            if (total := sum(member.file_size for member in archive.infolist())) > path.stat().st_size:
                 raise ValueError(f"{total:,} bytes of arrays are more than the file has")
-            for member in members:
-                name = member.filename.removesuffix(".npy")
-                if member.compress_type != zipfile.ZIP_STORED or member.compress_size != member.file_size:
-                    raise ValueError(f"{member.filename!r} is compressed (expected stored arrays: np.savez)")
-                largest = member.file_size if largest_bytes is None else largest_bytes + 10_000
-                if name == member.filename or name in found or member.file_size > largest:
-                    raise ValueError(
-                        f"{member.filename!r} ({member.file_size:,} bytes): expected .npy, once, up to {largest:,}"
-                    )
-                found[name] = _read_array(archive, member, dtypes)
-    except (OSError, ValueError, KeyError, NotImplementedError, RuntimeError, zipfile.BadZipFile) as error:
+        with np.load(path, allow_pickle=False) as arrays:
+            found = {name: arrays[name] for name in arrays.files}
+        if other := [f"{name} of {array.dtype}" for name, array in found.items() if array.dtype.kind != "f"]:
+            raise ValueError(f"{', '.join(other)}; expected floating-point numbers")
+    except BROKEN as error:
         raise CheckpointError(f"{path}: cannot be read as an .npz file of weights ({error})") from error
-    return found
-
-
-def _read_array(
-    archive: zipfile.ZipFile, member: zipfile.ZipInfo, dtypes: Sequence[np.dtype[Any]]
-) -> NDArray[np.float32]:
-    """Read one array; its header is checked against its size before memory is allocated."""
-    with archive.open(member) as file:
-        version = np.lib.format.read_magic(file)
-        if version != (1, 0):
-            raise ValueError(f"{member.filename}: format {version} of arrays")
-        shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-        if dtype not in dtypes or (fortran and len(shape) > 1):
-            kinds = " or ".join(map(str, dtypes))
-            raise ValueError(f"{member.filename}: {dtype}, expected {kinds}, row by row")
-        content = file.read()
-    if len(content) != dtype.itemsize * prod(shape):
-        raise ValueError(f"{member.filename}: {len(content):,} bytes of shape {shape}")
-    return np.frombuffer(content, dtype).reshape(shape).astype(np.float32, copy=False)
+    return {name: array.astype(np.float32, copy=False) for name, array in found.items()}
 
 
 LARGEST_HEADER_BYTES = 1 << 24
@@ -453,4 +411,3 @@ def _first_line(error: Exception) -> str:
 
 
 READERS = {".pt": read_torch, ".pth": read_torch, ".safetensors": read_safetensors, ".npz": read_npz}
-WRITERS = {".safetensors": write_safetensors, ".npz": write_npz}

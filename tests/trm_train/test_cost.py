@@ -15,7 +15,7 @@ from tests.trm_train.model.test_networks import OneState
 from tests.trm_train.test_loop import TINY
 from trm_train.config.model import ModelConfig
 from trm_train.config.run import InputSpec
-from trm_train.cost import OldCounts, cost_of, count_old_run, flops_by_stage, parameters_of
+from trm_train.cost import cost_of, flops_by_stage, parameters_of
 from trm_train.experiments.registry import find_experiment
 from trm_train.model.networks import NETWORKS, make_network
 
@@ -30,15 +30,6 @@ def test_the_published_networks_have_their_published_size() -> None:
     cost = cost_of(mlp_t, SPEC)
     assert cost is not None
     assert cost.example_flops == 42_721_723_392
-
-
-@pytest.mark.parametrize("name", ["trm_sudoku_mlp", "contrib03_L24", "contrib01_curriculum"])
-def test_old_runs_keep_the_values_that_their_networks_count(name: str) -> None:
-    config = find_experiment(name).make()
-    cost = cost_of(config, SPEC)
-    assert cost is not None
-    counted = OldCounts(parameters_of(config.model, SPEC), cost.training_flops, cost.evaluation_flops)
-    assert count_old_run(config, SPEC) == counted
 
 
 def test_a_network_of_another_package_has_parameters_and_no_operations(

@@ -17,7 +17,7 @@ from trm_data.errors import SourceError
 from trm_data.sources.unpack import check_size
 
 # Errors that numpy and zipfile raise for truncated, damaged or forged files.
-_BROKEN = (
+BROKEN = (
     ValueError,
     OSError,
     EOFError,
@@ -45,7 +45,7 @@ def load_npy(path: Path, shown: str = "") -> NDArray[Any]:
             array = np.load(path, allow_pickle=False, mmap_mode="r")
     except FileNotFoundError:
         raise SourceError(f"{shown}: no such file") from None
-    except _BROKEN as error:
+    except BROKEN as error:
         raise SourceError(f"{shown}: is not an npy file that can be read without pickle ({error})") from error
     if not isinstance(array, np.ndarray):
         array.close()
@@ -58,7 +58,7 @@ def names_in_npz(path: Path, shown: str) -> list[str]:
     try:
         with zipfile.ZipFile(path) as file:
             names = file.namelist()
-    except _BROKEN as error:
+    except BROKEN as error:
         raise SourceError(f"{shown}: is not an npz file ({error})") from error
     if not names or not all(name.endswith(".npy") for name in names):
         raise SourceError(
@@ -85,7 +85,7 @@ def load_npz(
                 with warnings.catch_warnings(), file.open(f"{name}.npy") as member:
                     warnings.simplefilter("ignore")
                     arrays[name] = np.lib.format.read_array(member, allow_pickle=False)
-    except _BROKEN as error:
+    except BROKEN as error:
         raise SourceError(f"{shown}: is not an npz file that can be read without pickle ({error})") from error
     return {name: _integers(f"{shown}: {name}", array, texts=texts) for name, array in arrays.items()}
 

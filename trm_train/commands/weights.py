@@ -77,7 +77,7 @@ class ImportWeights:
 
 @dataclass(frozen=True, kw_only=True)
 class ExportWeights:
-    """Write the averaged weights of a run under the names of the published code, as .safetensors or .npz.
+    """Write the averaged weights of a run under the names of the published code, as .safetensors.
 
     Names have no prefix; matrices are [out, in], all float32. Only architectures of the published code have such
     names; trm-eval export writes every run.
@@ -85,13 +85,13 @@ class ExportWeights:
     For example:
 
       trm-train export-weights quickstart --out quickstart.safetensors
-      trm-train export-weights quickstart@1000 --out step-1000.npz
+      trm-train export-weights quickstart@1000 --out step-1000.safetensors
     """
 
     run_: Annotated[Positional[str], arg(metavar="RUN[@STEP]")]
     """A run's name or folder, or an experiment: the run that it defines; without a step its newest checkpoint."""
     out: Annotated[str, arg(metavar="FILE")]
-    """File to write (.safetensors or .npz); it must not exist."""
+    """File to write (.safetensors); it must not exist."""
     root: Root = None
     json: Json = False
 

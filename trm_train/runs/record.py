@@ -43,7 +43,7 @@ from trm_train.config.run import (
     identity_hash,
     planned_steps,
 )
-from trm_train.cost import cost_of, count_old_run, parameters_of
+from trm_train.cost import cost_of, parameters_of
 from trm_train.errors import ConfigError, ForeignRunError
 from trm_train.experiments.registry import Experiment, load_experiments
 from trm_train.experiments.setting import OWN, PUZZLES, SCALES, SETTINGS, Setting
@@ -86,11 +86,13 @@ class RunRecord:
     data: str = ""
     """Data of that experiment; empty in records before format 3."""
     parameters: int | None = None
-    """Trained parameters without the puzzle embedding, counted at the run's start; None if unknown."""
+    """Trained parameters without the puzzle embedding, counted at the run's start; None if unknown, and
+    in records before format 4."""
     training_flops: float | None = None
-    """Operations of all steps of `config`, counted at the run's start (FLOP)."""
+    """Operations of all steps of `config`, counted at the run's start (FLOP); None as for `parameters`."""
     evaluation_flops: float | None = None
-    """Operations to test one example with all supervision steps, counted at the run's start (FLOP)."""
+    """Operations to test one example with all supervision steps, counted at the run's start (FLOP); None
+    as for `parameters`."""
     label: str = ""
     """The user's label of the run."""
     mixture: tuple[Component, ...] = ()
@@ -318,8 +320,6 @@ def _parse_record(content: bytes, folder: Folder) -> RunRecord:
             ) from error
         value["input_spec"] = InputSpec.from_json(value["input_spec"])
         value["mixture"] = tuple(Component(**each) for each in value.get("mixture", ()))
-        if written_as < 4:
-            value |= asdict(count_old_run(value["config"], value["input_spec"]))
         extended_to = value.pop("extended_to", None)
         record = RunRecord(**value)
         _check_record(record, folder, where)
