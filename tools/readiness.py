@@ -188,10 +188,10 @@ def run(page: Path, only: Sequence[str], targets: Sequence[str], jobs: int) -> i
             rows = [each for each in rows if (each["key"], each["target"]) != same]
             rows.append(row | {"code": code, "experiments": list(program.experiments)})
             write_json(store, rows)
-            page.write_text(render(rows, programs()))
+            page.write_text(render(rows, programs(), code))
             said = "fits" if row["fits"] else f"does not fit: {row.get('error', '')}"
             _say(f"{done}/{len(todo)} {program.experiments[0]} on {program.target}: {said}, {seconds:.0f} s")
-    page.write_text(render(rows, programs()))
+    page.write_text(render(rows, programs(), code))
     return sum(not row["fits"] for row in rows)
 
 
@@ -200,8 +200,8 @@ def _say(line: str) -> None:
     sys.stderr.flush()
 
 
-def render(rows: Iterable[dict[str, Any]], wanted: Sequence[Program]) -> str:
-    """Return the page."""
+def render(rows: Iterable[dict[str, Any]], wanted: Sequence[Program], code: str) -> str:
+    """Return the page; rows compiled from other code than this digest are marked."""
     by_key = {(row["key"], row["target"]): row for row in rows}
     known = [(each, by_key[each.key, each.target]) for each in wanted if (each.key, each.target) in by_key]
     missing = [each for each in wanted if (each.key, each.target) not in by_key]
@@ -217,16 +217,18 @@ def render(rows: Iterable[dict[str, Any]], wanted: Sequence[Program]) -> str:
         "| run | target | memory a device (GB) | fits | step (ms) | peak | run (h) | sent a step (MB) | changed |",
     ]
     lines.append("|---|---|---|---|---|---|---|---|---|")
-    lines += [_line(program, row) for program, row in known]
+    lines += [_line(program, row, "" if row["code"] == code else " *") for program, row in known]
+    if any(row["code"] != code for _, row in known):
+        lines += ["", "Rows with * were compiled from an earlier version of the step."]
     if missing:
         names = ", ".join(f"{each.experiments[0]} on {each.target}" for each in missing)
         lines += ["", f"Not compiled yet: {names}."]
     return "\n".join(lines) + "\n"
 
 
-def _line(program: Program, row: dict[str, Any]) -> str:
+def _line(program: Program, row: dict[str, Any], mark: str) -> str:
     others = len(program.experiments) - 1
-    name = f"`{program.experiments[0]}`" + (f" and {others} with the same program" if others else "")
+    name = f"`{program.experiments[0]}`" + (f" and {others} with the same program" if others else "") + mark
     if not row.get("estimate"):
         return f"| {name} | {program.target} | | no | | | | | {row.get('error', '')} |"
     found = row["estimate"]

@@ -39,6 +39,7 @@ def test_a_page_says_what_fits_and_what_is_not_compiled() -> None:
     row: dict[str, Any] = {
         "key": "a",
         "target": "v4-64",
+        "code": "now",
         "fits": True,
         "changed": "",
         "peak_bytes": 7_700_000_000,
@@ -46,15 +47,17 @@ def test_a_page_says_what_fits_and_what_is_not_compiled() -> None:
         "collectives": [{"bytes": 39_000_000}],
         "estimate": ESTIMATE,
     }
-    page = render([row], wanted)
+    page = render([row], wanted, "now")
     assert "**1 of 2 programs are compiled; 1 of them fit.**" in page
     assert (
         "| `exp01c` and 1 with the same program | v4-64 | 7.7 of 34.4 | yes | 97.7 | 31% | 0.2 | 39.0 |  |"
         in page
     )
     assert page.endswith("Not compiled yet: trm_maze on h100.\n")
-    refused = {"key": "b", "target": "h100", "fits": False, "error": "needs 90.0 GB"}
-    assert "| `trm_maze` | h100 | | no | | | | | needs 90.0 GB |" in render([row, refused], wanted)
+    refused = {"key": "b", "target": "h100", "code": "old", "fits": False, "error": "needs 90.0 GB"}
+    page = render([row, refused], wanted, "now")
+    assert "| `trm_maze` * | h100 | | no | | | | | needs 90.0 GB |" in page
+    assert page.endswith("Rows with * were compiled from an earlier version of the step.\n")
 
 
 def test_the_digest_of_the_code_reads_files_that_exist() -> None:
