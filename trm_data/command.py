@@ -194,7 +194,7 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         program: Prefix of the message.
         expected: Error types that a user can act on; `OSError` is always included.
     """
-    for name in ("stdout", "stderr"):
+    for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller
             setattr(sys, name, io.StringIO())
     # No command needs BLAS, whose start retries for ever where there is no memory for its threads.

@@ -1,11 +1,11 @@
 """`trm-eval`, and `python -m trm_eval`."""
 
-from trm_data.commands.start import start
-
 
 def main() -> None:
     """Run `trm-eval` on the words of the command line."""
-    start("trm-eval", "trm_eval.cli")
+    from trm_eval.cli import main
+
+    main()
 
 
 if __name__ == "__main__":

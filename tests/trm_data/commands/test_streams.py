@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -40,15 +39,6 @@ def test_a_query_from_stdin_that_is_closed_is_an_error_in_one_line(tmp_path: Pat
     done = subprocess.run(["sh", "-c", 'exec "$0" "$@" <&-', *line], capture_output=True, text=True)
     assert (done.returncode, done.stderr.count("\n")) == (Exit.ERROR, 1), done.stderr
     assert done.stderr.startswith(f"{program}: ")
-
-
-def test_a_file_does_not_get_the_number_of_a_closed_stream(tmp_path: Path) -> None:
-    (tmp_path / "opens.py").write_text(
-        "import os, sys\ndef main():\n    sys.exit(0 if os.open(sys.argv[0], os.O_RDONLY) > 2 else 9)\n"
-    )
-    code = "import sys; sys.argv[0] = sys.executable; from trm_data.commands.start import start; start('p', 'opens')"
-    line = ["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', sys.executable, "-c", code]
-    assert subprocess.run(line, env={**os.environ, "PYTHONPATH": str(tmp_path)}).returncode == 0
 
 
 @pytest.mark.parametrize(
