@@ -127,7 +127,7 @@ def test_a_file_is_found_by_being_there(
     assert (found.group, found.make().total_steps) == ("more", 7_000)
     _, listed, _ = output(capsys, "list")
     assert "another" in listed
-    assert re.search(r"same +the run of quickstart; data missing", listed)
+    assert re.search(r"same +the run of quickstart; data sudoku-2x3", listed)
     _, as_json, _ = output(capsys, "list", "--json")
     aliases = {item["name"]: item["alias_of"] for item in json.loads(as_json)}
     assert (aliases["same"], aliases["another"]) == ("quickstart", None)
@@ -465,7 +465,7 @@ def of_my_own():
     monkeypatch.setattr(registry, "_EXPERIMENTS", registry.load_experiments())
     monkeypatch.setenv("TRM_EXPERIMENTS", str(study))
     try:
-        _, listed, _ = output(capsys, "list", "of_my_own", "--json", "--root", str(tmp_path))
+        _, listed, _ = output(capsys, "list", "of_my_own", "--json")
         assert [(item["scale"], item["data"]) for item in json.loads(listed)] == [("own", "")]
         assert [item.name for item in select_experiments(["of_my_own"], OWN)] == ["of_my_own"]
         with pytest.raises(ConfigError, match=r"expected --scale own\)"):

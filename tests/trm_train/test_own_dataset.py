@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 import shutil
 from pathlib import Path
@@ -12,8 +11,7 @@ import pytest
 
 from tests.conftest import PROJECT, error_of, run_here
 from trm_data.cli import main as data_main
-from trm_data.manifest import MANIFEST, _digest
-from trm_data.storage.root import Layout, resolve_root
+from trm_data.storage.root import Layout
 from trm_train.cli import main
 from trm_train.config.data import MixtureConfig
 from trm_train.experiments.registry import find_experiment
@@ -47,26 +45,6 @@ def test_a_dataset_named_elsewhere_is_answered_with_the_command_that_works(
     code, line = error_of(main, *typed.split(), "--root", str(root))
     assert code == 2
     assert line.endswith(meant), line
-
-
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_a_dataset_whose_shards_are_missing_is_not_there(root: Path, tmp_path: Path, split: str) -> None:
-    name = find_experiment("quickstart").dataset()
-    layout = resolve_root(root)
-    built = layout.dataset("mine6").here.rename(layout.dataset(name).here)
-    value = json.loads((built / MANIFEST).read_text()) | {"name": name}
-    del value["manifest_digest"]
-    value["manifest_digest"] = _digest(value)
-    (built / MANIFEST).write_text(json.dumps(value))
-
-    def state() -> tuple[bool, str]:
-        done = run_here(main, "list", "quickstart", "--json", "--root", str(root))
-        (facts,) = json.loads(done.stdout)
-        return facts["dataset_ready"], facts["dataset_state"]
-
-    assert state() == (True, "there")
-    next(built.glob(f"{split}-*.array_record")).unlink()
-    assert state() == (False, "damaged")
 
 
 def test_a_typo_and_an_experiment_are_no_datasets(root: Path) -> None:

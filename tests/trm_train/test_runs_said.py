@@ -79,35 +79,6 @@ def test_a_status_says_what_differs_and_the_dataset(layout: Layout) -> None:
     assert any(CHANGED in line and "mine6" in line and "first try" in line for line in lines)
 
 
-def test_a_list_says_the_dataset_and_what_runs_with_other_options_differ_in(layout: Layout) -> None:
-    (fact,) = said(layout, "list", "quickstart", "--json")[:1]
-    assert fact["other_runs"] == [{"run": other_run(layout), "differs": CHANGED, "dataset": "mine6"}]
-    line = next(line for line in said(layout, "list", "quickstart").splitlines() if CHANGED in line)
-    assert QUICKSTART.dataset() in line
-
-
-def test_a_run_is_described(layout: Layout) -> None:
-    name = other_run(layout)
-    facts = said(layout, "describe", name, "--json")
-    record = read_record(
-        run_folder(layout, QUICKSTART, changed(QUICKSTART.make(), data={"dataset": "mine6"}, total_steps=400))
-    )
-    assert (facts["run"], facts["differs"], facts["dataset"], facts["label"]) == (
-        name,
-        CHANGED,
-        "mine6",
-        "first try",
-    )
-    assert (facts["parameters"], facts["state"]) == (record.parameters, "new")
-    text = said(layout, "describe", name)
-    assert CHANGED in text
-    assert f"{record.parameters:,}" in text
-    assert f"trm-eval run {name}" in text
-    assert said(layout, "describe", "quickstart", "--json")["name"] == "quickstart"  # the experiment
-    unknown = run_here(main, "describe", "quickstar", "--root", layout.place)
-    assert (unknown.returncode, "quickstart" in unknown.stderr) == (2, True)
-
-
 def test_of_an_experiment_that_is_not_known_nothing_is_said_to_differ(
     small_layout: Layout, tmp_path: Path
 ) -> None:
@@ -117,7 +88,6 @@ def test_of_an_experiment_that_is_not_known_nothing_is_said_to_differ(
     (one,) = said(layout, "status", "--json")
     assert one["differs"] is None
     assert trm_eval.sql("SELECT differs FROM runs", layout).rows() == [(None,)]
-    assert said(layout, "describe", record.run, "--json")["dataset"] == "small"
 
 
 @pytest.mark.integration

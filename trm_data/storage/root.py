@@ -92,11 +92,6 @@ class DatasetFolder(Folder):
         )
         return [problem for problem in found if problem]
 
-    def missing_shards(self, files: Sequence[FileEntry]) -> list[str]:
-        """Return the shards among these files that are not in a listing of the folder."""
-        there = set(self.names("*"))
-        return [file.file for file in files if "/" not in file.file and file.file not in there]
-
     def overwritten(self, files: Sequence[FileEntry]) -> list[str]:
         """Like `damaged`, for files just written, which another machine may have overwritten (only on a bucket)."""
         return [] if self.store.local else self.damaged(files)

@@ -27,7 +27,6 @@ from trm_train.runs.record import (
     describe_differences,
     differences_of,
     find_run,
-    read_record,
     read_records,
     runs_of,
     setting_of,
@@ -225,20 +224,6 @@ def overview(layout: Layout) -> list[RunOverview]:
         )
         for run in runs
     ]
-
-
-def overview_of(folder: Folder) -> RunOverview:
-    """Return the overview of one run."""
-    record: RunRecord | ConfigError
-    try:
-        record = read_record(folder)
-    except ConfigError as error:
-        record = error
-    found = _overview(folder, record, read_status(folder), datetime.now(UTC))
-    if found.record is None:
-        return found
-    (differs,) = differences_of([found.record])
-    return replace(found, differs=describe_differences(differs))
 
 
 def _overview(

@@ -233,9 +233,7 @@ def test_a_folder_elsewhere_is_a_run_too(folder: Folder, layout: Layout, tmp_pat
 
 
 @pytest.mark.parametrize("written_as", [1, 2, 3])
-def test_older_records_are_read_without_counts(
-    folder: Folder, record: RunRecord, written_as: int
-) -> None:
+def test_older_records_are_read_without_counts(folder: Folder, record: RunRecord, written_as: int) -> None:
     value = json.loads(folder.read(CONFIG_FILE) or b"") | {"format_version": written_as}
     for name in ("digest", "parameters", "training_flops", "evaluation_flops", "label"):
         del value[name]
