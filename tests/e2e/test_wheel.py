@@ -24,7 +24,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         archive.extractall(out / "site")
     assert not any(name.startswith(("tests/", "benchmarks/", "docs/")) for name in names)
     assert any(name.endswith("licenses/LICENSE") for name in names)
-    assert {"trm_data/templates/dataset.html", "trm_eval/templates/report.html"} <= set(names)
+    assert {"trm_data/templates/card.md", "trm_eval/templates/report.html"} <= set(names)
     borrow_kernels(out / "site")
     return out / "site"
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
-
-from tyro.conf import arg
+from typing import TYPE_CHECKING, Any
 
 from trm_data.command import Json, Root, emit
 from trm_data.commands.common import Name
@@ -24,12 +22,9 @@ class Describe:
     For example:
 
       trm-data describe sudoku-generated-500-aug-1000
-      trm-data describe sudoku-generated-500-aug-1000 --html page.html
     """
 
     name: Name
-    html: Annotated[str | None, arg(metavar="FILE", help_behavior_hint="")] = None
-    """Write a page with counts, histograms and a sample of puzzles instead."""
     root: Root = None
     json: Json = False
 
@@ -39,14 +34,6 @@ class Describe:
         from trm_data.manifest import describe_dataset
 
         layout = resolve_root(self.root)
-        if self.html is not None:
-            from pathlib import Path
-
-            from trm_data.describe import dataset_page
-
-            Path(self.html).write_text(dataset_page(layout, self.name), "utf-8")
-            emit({"wrote": self.html}, f"wrote {self.html}", as_json=self.json)
-            return 0
         described = describe_dataset(layout, self.name)
         example = read_example(layout, self.name, next(iter(described["splits"])), 0)
         emit(described, partial(_print, described, example), as_json=self.json)

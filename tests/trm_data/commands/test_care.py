@@ -95,6 +95,6 @@ def test_imported_rows_are_listed_by_the_rules_they_follow(root: Path, tmp_path:
 
 def test_what_the_system_says_has_no_number(root: Path, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    page = tmp_path / "file" / "page.html"
-    done = run_here(main, "describe", "other", "--html", str(page), "--root", str(root))
-    assert (done.returncode, done.stderr) == (2, f"trm-data: {page}: not a directory\n")
+    page = tmp_path / "file" / "page.svg"
+    done = run_here(main, "show", "other", "--out", str(page), "--root", str(root))
+    assert (done.returncode, done.stderr) == (2, f"trm-data: {page.parent}: file exists\n")
