@@ -13,11 +13,8 @@ A file has the default name that a build would give the dataset (docs/decisions/
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from fnmatch import fnmatchcase
 from functools import cache, lru_cache
-from importlib.metadata import entry_points
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +24,6 @@ from trm_data.specs import DatasetSpec, check_name
 
 if TYPE_CHECKING:
     from trm_data.specs import BuildRequest
-
-STUDIES = "trm_data.studies"
-"""Entry-point group of functions that return the datasets of each experiment, by name."""
 
 _VIRTUAL = "-virtual"
 
@@ -129,45 +123,3 @@ def is_meant(name: str, spec: DatasetSpec) -> bool:
     except SpecError:
         return True
     return spec == request.spec(spec.source, spec.test_source)
-
-
-def studies() -> dict[str, list[str]]:
-    """Return the datasets of every experiment, from the packages that have experiments; empty if none is installed.
-
-    An experiment with several scales has one dataset for each; the first is that of its usual scale.
-    """
-    found: dict[str, list[str]] = {}
-    for entry in entry_points(group=STUDIES):
-        found |= entry.load()()
-    return found
-
-
-def datasets_of_study(study: str) -> list[NamedDataset]:
-    """Return the named datasets of an experiment at its usual scale, or of all experiments with a prefix or pattern."""
-    known = studies()
-    if not known:
-        raise SpecError(
-            f"--all-for {study}: no installed package names its experiments (entry points of the group {STUDIES}); "
-            "install trm-lab again, or build datasets by name: trm-data build named lists them"
-        )
-    found = [
-        datasets[0]
-        for experiment, datasets in known.items()
-        if study and (experiment.startswith(study) or fnmatchcase(experiment, study))
-    ]
-    if not found:
-        raise SpecError(no_such(f"--all-for: no experiment {study!r}", study, known, "trm-train list"))
-    return list({dataset.name: dataset for dataset in map(named_dataset, found)}.values())
-
-
-def experiments_of(datasets: Iterable[NamedDataset]) -> dict[str, list[str]]:
-    """Return the names of the experiments that use each dataset, by dataset name."""
-    known = studies()
-    return {
-        dataset.name: sorted(
-            experiment
-            for experiment, names in known.items()
-            if not set(names).isdisjoint(names_of(dataset.name))
-        )
-        for dataset in datasets
-    }

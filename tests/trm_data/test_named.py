@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from tests.support.roots import remove_dataset
-from trm_data import named
 from trm_data.building.estimate import estimate_build
 from trm_data.building.flow import build_dataset
 from trm_data.errors import BuildError, DatasetNotFoundError, SpecError
@@ -17,14 +16,7 @@ from trm_data.kinds.maze.options import MazeOptions
 from trm_data.kinds.registry import make_fields
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.manifest import read_manifest
-from trm_data.named import (
-    datasets_of_study,
-    experiments_of,
-    named_dataset,
-    named_datasets,
-    names_of,
-    studies,
-)
+from trm_data.named import named_dataset, named_datasets, names_of
 from trm_data.sources.base import SourceRef
 from trm_data.specs import BuildRequest, check_name
 from trm_data.storage.root import Layout, resolve_root
@@ -109,50 +101,6 @@ def test_a_name_of_the_study_means_its_specification(tmp_path: Path) -> None:
     remove_dataset(layout, canonical)
     build_dataset(named_dataset(alias).request(), layout)
     assert read_manifest(layout, alias).name == canonical
-
-
-class Entry:
-    """An entry point of a package with experiments."""
-
-    def load(self) -> Any:
-        return lambda: {
-            "exp04a": ["sudoku-extreme-1k-aug-1000", "sudoku-2x3-generated-500-aug-200"],
-            "exp04b": ["sudoku-extreme-250-aug-1000"],
-        }
-
-
-@pytest.fixture
-def experiments(monkeypatch: pytest.MonkeyPatch) -> None:
-    entries = {"trm_data.studies": [Entry()]}
-    monkeypatch.setattr(named, "entry_points", lambda group: entries.get(group, []))
-
-
-def test_a_study_knows_its_datasets(experiments: None) -> None:
-    names = [dataset.name for dataset in datasets_of_study("exp04")]
-    assert names == ["sudoku-extreme-1000-aug-1000", "sudoku-extreme-250-aug-1000"]
-    assert [dataset.name for dataset in datasets_of_study("exp04a")] == ["sudoku-extreme-1000-aug-1000"]
-    assert [dataset.name for dataset in datasets_of_study("exp0*")] == names
-    users = experiments_of(named_datasets().values())
-    assert users["sudoku-extreme-1000-aug-1000"] == ["exp04a"]
-    assert users["sudoku-2x2-generated-10-aug-100"] == []
-    for study in ("exp99", ""):
-        with pytest.raises(SpecError, match="there are: exp04a, exp04b"):
-            datasets_of_study(study)
-
-
-def test_without_experiments_a_study_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(named, "entry_points", lambda group: [])
-    with pytest.raises(SpecError, match=r"--all-for exp04a: no installed package names its experiments"):
-        datasets_of_study("exp04a")
-    assert studies() == {}
-
-
-def test_the_trainers_experiments_learn_from_named_datasets() -> None:
-    from trm_train.experiments.registry import datasets_by_experiment
-
-    assert datasets_by_experiment()["quickstart"] == ["sudoku-2x3-generated-500-aug-1000"]
-    for names in datasets_by_experiment().values():
-        assert all(named_dataset(name) for name in names)
 
 
 def test_unknown_names() -> None:

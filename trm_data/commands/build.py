@@ -13,7 +13,7 @@ from tyro.conf import Positional, arg, subcommand
 from trm_data.building.fields import build_fields, build_named, named_fields
 from trm_data.command import Json, Root, emit
 from trm_data.commands.common import facts_of, print_built, print_estimate
-from trm_data.errors import SpecError, UsageError, closest
+from trm_data.errors import UsageError, closest
 from trm_data.kinds.fields import NO_DEFAULT_SHOWN, BuildFields, BuildOwn
 from trm_data.kinds.registry import KindParts, built_in, own_kind
 from trm_data.storage.root import resolve_root
@@ -21,7 +21,7 @@ from trm_data.storage.root import resolve_root
 
 @dataclass(frozen=True, kw_only=True)
 class BuildNamed:
-    """Build a named dataset, or the datasets of a study's experiments.
+    """Build a named dataset.
 
     Without a name, the named datasets are listed. If the digest of the built rows differs from the recorded one, the
     build fails.
@@ -29,13 +29,10 @@ class BuildNamed:
     For example:
 
       trm-data build sudoku-extreme-1000-aug-1000
-      trm-data build --all-for quickstart
       trm-data build maze-30x30-hard-1000-aug-0 --source csv:train.csv --test-source csv:test.csv
     """
 
     dataset: Annotated[Positional[str | None], arg(metavar="NAME", **NO_DEFAULT_SHOWN)] = None
-    all_for: Annotated[str | None, arg(metavar="STUDY", **NO_DEFAULT_SHOWN)] = None
-    """Build the datasets, at their default scale, of all experiments with this prefix or glob, such as exp0*."""
     source: Annotated[str | None, arg(metavar="SOURCE", **NO_DEFAULT_SHOWN)] = None
     """Another source of the same puzzles, such as a local copy of the published files."""
     test_source: Annotated[str | None, arg(metavar="SOURCE", **NO_DEFAULT_SHOWN)] = None
@@ -54,38 +51,21 @@ class BuildNamed:
     """No progress."""
 
     def run(self) -> int:
-        """Build the datasets in sequence."""
+        """Build the dataset."""
         from trm_data.building.estimate import estimate_build
-        from trm_data.named import datasets_of_study, named_dataset
+        from trm_data.named import named_dataset
 
-        if self.dataset is None and self.all_for is None:
+        if self.dataset is None:
             _print_named(as_json=self.json)
             return 0
-        if self.dataset is not None and self.all_for is not None:
-            raise SpecError(f"{self.dataset} and --all-for {self.all_for}: one of them")
-        if self.all_for is not None:
-            wanted = datasets_of_study(self.all_for)
+        named, layout = named_dataset(self.dataset), resolve_root(self.root)
+        if self.dry_run:
+            request = named_fields(named, self._changes()).request()
+            estimate = estimate_build(request, layout, workers=self.workers)
+            emit(estimate.to_json(), partial(print_estimate, estimate), as_json=self.json)
         else:
-            assert self.dataset is not None
-            wanted = [named_dataset(self.dataset)]
-        layout = resolve_root(self.root)
-        facts: list[dict[str, Any]] = []
-        for number, named in enumerate(wanted, start=1):
-            if len(wanted) > 1 and not self.json:
-                print(f"[{number}/{len(wanted)}] {named.name}: {named.about}")
-            if self.dry_run:
-                request = named_fields(named, self._changes()).request()
-                estimate = estimate_build(request, layout, workers=self.workers)
-                facts.append(estimate.to_json())
-                said = partial(print_estimate, estimate)
-            else:
-                built = build_named(named, self._changes(), layout)
-                facts.append(facts_of(built))
-                said = partial(print_built, built)
-            if not self.json:
-                said()
-        if self.json:
-            emit(facts if self.all_for is not None else facts[0], (), as_json=True)
+            built = build_named(named, self._changes(), layout)
+            emit(facts_of(built), partial(print_built, built), as_json=self.json)
         return 0
 
     def _changes(self) -> dict[str, object]:
@@ -156,7 +136,7 @@ NAMED = "named"
 
 
 def name_subcommand(arguments: list[str]) -> list[str]:
-    """Insert the subcommand `named` for `build NAME` and `--all-for`."""
+    """Insert the subcommand `named` for `build NAME`."""
     if arguments[:1] != ["build"]:
         return arguments
     if len(arguments) < 2:
@@ -177,7 +157,7 @@ def _check_named(words: list[str], kinds: set[str]) -> None:
         from trm_data.named import named_dataset
 
         named_dataset(words[0])
-    elif "--all-for" not in words and (later := next((word for word in words if word in kinds), None)):
+    elif later := next((word for word in words if word in kinds), None):
         raise UsageError(
             f"name the kind first: trm-data build {later} [options] (trm-data build {later} --help)"
         )
@@ -210,15 +190,10 @@ def run_fields(fields: BuildFields) -> int:
 
 
 def _print_named(*, as_json: bool) -> None:
-    from trm_data.named import experiments_of, named_datasets
+    from trm_data.named import named_datasets
     from trm_data.show.render import print_table
 
-    named = named_datasets()
-    users = experiments_of(named.values())
-    facts = [{**dataset.to_json(), "used_by": users[name]} for name, dataset in named.items()]
-    rows = [
-        (name, dataset.digest[:12] or "-", dataset.about, ", ".join(users[name]))
-        for name, dataset in named.items()
-    ]
-    said = partial(print_table, ["named dataset", "digest", "what", "used by"], rows)
-    emit(facts, said, as_json=as_json)
+    named = named_datasets().values()
+    rows = [(dataset.name, dataset.digest[:12] or "-", dataset.about) for dataset in named]
+    said = partial(print_table, ["named dataset", "digest", "what"], rows)
+    emit([dataset.to_json() for dataset in named], said, as_json=as_json)

@@ -235,11 +235,3 @@ def groups_of(experiments: Iterable[Experiment]) -> dict[str, list[Experiment]]:
     for item in experiments:
         groups.setdefault(item.group, []).append(item)
     return groups
-
-
-def datasets_by_experiment() -> dict[str, list[str]]:
-    """Return the datasets of each experiment, aliases included; the dataset of its default setting is the first."""
-    return {
-        name: list(dict.fromkeys(each for setting in item.settings for each in item.datasets(setting)))
-        for name, item in load_experiments().items()
-    }
