@@ -128,7 +128,6 @@ RACES = (
     "harness/test_failing_bucket",
     "harness/test_kills",
     "multiprocess/",
-    "trm_data/commands/test_start",
     "trm_data/engine/",
     "trm_data/test_signals",
     "trm_eval/serve/test_server",

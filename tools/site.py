@@ -192,7 +192,7 @@ def tables_page() -> str:
     parts = [
         "# Tables",
         "",
-        "What `trm-eval sql` can ask: runs, results, and the datasets that `trm-data sql` asks too.",
+        "What `trm-eval sql` can ask: runs, results, and datasets.",
     ]
     for view in list_views().values():
         rows = (

@@ -1,4 +1,4 @@
-"""`trm-data`: build, list, describe, verify, query, show and export puzzle datasets.
+"""`trm-data`: build, list, describe, verify, show and export puzzle datasets.
 
 Heavy imports happen inside the commands, so that `--help` stays fast.
 """
@@ -12,13 +12,11 @@ from tyro.conf import subcommand
 
 from trm_data.command import answer_version, errors_end, parse_command
 from trm_data.commands.build import build_command, name_subcommand
-from trm_data.commands.catalog import Catalog
 from trm_data.commands.describe import Describe
 from trm_data.commands.export import Export
 from trm_data.commands.import_ import Import
 from trm_data.commands.list import List
 from trm_data.commands.show import Show
-from trm_data.commands.sql import Sql, Tables
 from trm_data.commands.verify import Verify
 from trm_data.errors import DataError
 from trm_data.extensions import take_own_file
@@ -27,12 +25,9 @@ OtherCommands = (
     Annotated[List, subcommand("list")]
     | Annotated[Describe, subcommand("describe")]
     | Annotated[Verify, subcommand("verify")]
-    | Annotated[Sql, subcommand("sql")]
-    | Annotated[Tables, subcommand("tables")]
     | Annotated[Show, subcommand("show")]
     | Annotated[Import, subcommand("import")]
     | Annotated[Export, subcommand("export")]
-    | Annotated[Catalog, subcommand("catalog")]
 )
 
 

@@ -105,7 +105,7 @@ def task_rows(layout: Layout, name: str, split: Split, task: str) -> list[int]:
             raise SpecError(f"--task {task}: {name} has no tasks (only ARC has). Use --index or --rating")
         said = f"--task {task}: no such {split} task in {name}"
         raise SpecError(
-            no_such(said, task, tasks, f"trm-data sql \"SELECT task FROM puzzles WHERE dataset = '{name}'\"")
+            no_such(said, task, tasks, f"trm-eval sql \"SELECT task FROM puzzles WHERE dataset = '{name}'\"")
         )
     return rows
 

@@ -44,7 +44,7 @@ def test_a_second_build_says_that_there_is_nothing_to_do(built: Path) -> None:
     assert facts["examples"] == {"train": 36, "validation": 2, "test": 3}
 
 
-def test_list_describe_show_and_sql(built: Path) -> None:
+def test_list_describe_and_show(built: Path) -> None:
     assert NAME in trm_data("list", root=built).stdout
     assert json.loads(trm_data("list", "--json", root=built).stdout)[0]["name"] == NAME
     described = trm_data("describe", NAME, root=built).stdout
@@ -58,9 +58,6 @@ def test_list_describe_show_and_sql(built: Path) -> None:
     shown = trm_data("show", NAME, "--split", "train", "--index", "8", root=built).stdout
     assert "train 8: augmentation 2 of group 1" in shown
     assert "-------+-------" in shown
-    query = "SELECT split, num_examples FROM splits ORDER BY 2"
-    assert trm_data("sql", query, "--format", "csv", root=built).stdout.splitlines()[1] == "validation,2"
-    assert json.loads(trm_data("sql", query, "--format", "json", root=built).stdout)[2]["num_examples"] == 36
 
 
 def test_verify_exits_with_one_and_a_list(built: Path, tmp_path: Path) -> None:

@@ -9,14 +9,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
-import trm_data.catalog.query
-import trm_data.cli
 import trm_eval.cli
 import trm_eval.tables.query
 from tests.conftest import run_here
@@ -99,20 +95,7 @@ def test_a_terminal_has_its_cursor_back() -> None:
     assert said.rfind(b"\x1b[?25h") > said.rfind(b"\x1b[?25l") >= 0
 
 
-@pytest.mark.parametrize(
-    ("main", "module", "name"),
-    [
-        (trm_data.cli.main, trm_data.catalog.query, "query_catalog"),
-        (trm_eval.cli.main, trm_eval.tables.query, "query_results"),
-    ],
-)
-def test_ctrl_c_ends_a_query_at_once(
-    main: Callable[[list[str]], None],
-    module: ModuleType,
-    name: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_ctrl_c_ends_a_query_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """DuckDB looks at signals between its tasks, up to half a minute later."""
     seen: list[object] = []
 
@@ -120,8 +103,8 @@ def test_ctrl_c_ends_a_query_at_once(
         seen.append(signal.getsignal(signal.SIGINT))
         raise QueryError("seen")
 
-    monkeypatch.setattr(module, name, query)
-    assert run_here(main, "sql", "SELECT 1", "--root", str(tmp_path)).returncode == 2
+    monkeypatch.setattr(trm_eval.tables.query, "query_results", query)
+    assert run_here(trm_eval.cli.main, "sql", "SELECT 1", "--root", str(tmp_path)).returncode == 2
     assert seen == [signal.SIG_DFL]
 
 

@@ -74,8 +74,6 @@ FULL = (
         ["trm-eval", "run", "tiny", "--limit", "8"],
         ["trm-eval", "sql", "SELECT count(*) FROM evals"],
         ["trm-eval", "sql", "SELECT count(*) FROM puzzles"],
-        ["trm-data", "sql", "SELECT count(*) FROM puzzles"],
-        ["trm-data", "catalog", "refresh"],
         [
             "trm-data",
             "build",

@@ -137,7 +137,7 @@ def _refresh_index(layout: Layout, name: str) -> list[str]:
     try:
         return refresh_catalog(layout, changed=name)
     except (OSError, QueryError) as error:
-        return [f"the SQL index was not updated ({error}); the next trm-data sql does it"]
+        return [f"the SQL index was not updated ({error}); the next query does it"]
 
 
 def _plan_shards(

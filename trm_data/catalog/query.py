@@ -200,19 +200,18 @@ def _split_explain(sql: str) -> tuple[str, str]:
     return " ".join(["EXPLAIN", *options]), text[spans[count][0] :].decode()
 
 
-def query_catalog(layout: Layout, sql: str, *, as_table: bool = False) -> QueryResult:
+def query_catalog(layout: Layout, sql: str) -> QueryResult:
     """Return the result of a query over the dataset catalog; its `problems` name the datasets left out.
 
     Args:
         layout: The root.
         sql: One SQL query.
-        as_table: Return an Arrow table instead of rows.
 
     Raises:
         QueryError: There is no catalog, or the SQL is not a query.
     """
     with _open_catalog(layout) as (connection, problems):
-        return replace(run_locked(connection, sql, as_table=as_table), problems=tuple(problems))
+        return replace(run_locked(connection, sql), problems=tuple(problems))
 
 
 def sql(query: str, root: Root | None = None, *, skip_damaged: bool = False) -> polars.DataFrame:

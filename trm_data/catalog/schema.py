@@ -73,8 +73,8 @@ def list_tables() -> dict[str, View]:
     return {table: View(table, says[table] or "", tuple(of[table])) for table in TABLES}
 
 
-def find_view(views: Mapping[str, View], name: str, program: str) -> View:
+def find_view(views: Mapping[str, View], name: str) -> View:
     """Return the view with this name, or raise QueryError."""
     if name not in views:
-        raise QueryError(no_such(f"no table {name!r}", name, views, f"{program} tables"))
+        raise QueryError(no_such(f"no table {name!r}", name, views, "trm-eval tables"))
     return views[name]

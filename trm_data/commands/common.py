@@ -95,7 +95,7 @@ def print_built(result: BuildResult) -> None:
         size = megabytes(manifest.size_bytes)
         print(f"{manifest.name}: {counts} examples, {size}, {result.seconds:.1f} s{kept}")
     if result.rejects:
-        print(f'  {bad_rows(result.rejects)} left out: trm-data sql "SELECT * FROM rejects"')
+        print(f'  {bad_rows(result.rejects)} left out: trm-eval sql "SELECT * FROM rejects"')
     for warning in result.warnings:
         print(f"  warning: {warning}", file=sys.stderr)
     print(f"  digest {manifest.content_digest[:12]}, in {result.place}")

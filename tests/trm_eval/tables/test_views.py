@@ -64,5 +64,5 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert "no table 'studies'; did you mean 'study'? (trm-eval tables)" in wrong.stderr
     with pytest.raises(QueryError, match="no table ''"):
-        find_view(list_views(), "", "trm-eval")
+        find_view(list_views(), "")
     assert not list(tmp_path.iterdir())
