@@ -46,7 +46,7 @@ class Batch:
 
     Each run is a process with its own log; `trm-eval run` evaluates its last checkpoint. On Ctrl-C the runs save a
     checkpoint; the same command resumes and skips finished runs. Options of the configuration (--optim.lr 1e-3) apply
-    to every run. `trm-train status --watch` shows the progress.
+    to every run. `trm-train status` shows the progress.
 
     For example:
 

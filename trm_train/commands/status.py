@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -20,28 +19,22 @@ from trm_train.commands.common import validation_of
 if TYPE_CHECKING:
     from trm_train.runs.status import RunOverview
 
-WATCH_S = 5.0
-"""Refresh interval of --watch (s)."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
     """List runs with state, progress, speed and accuracy, on a local root or a bucket.
 
     States: running, done, stopped (on request, with a checkpoint), failed, stalled (no heartbeat for five minutes, or
-    its process on this machine is gone), new (no report yet), unreadable. A running run of several processes has a line
-    for each: its step, and its share of time waiting for batches.
+    its process on this machine is gone), new (no report yet), unreadable. `watch trm-train status` repeats it.
 
     For example:
 
       trm-train status
-      trm-train status 'exp01*' --root gs://bucket/trm --watch
+      trm-train status 'exp01*' --root gs://bucket/trm
     """
 
     runs: Annotated[Positional[tuple[str, ...]], arg(metavar="[RUN ...]", help_behavior_hint="")] = ()
     """Names of runs, experiments or sweeps, or globs; all if none is named."""
-    watch: bool = False
-    """Refresh every five seconds, until Ctrl-C."""
     wide: Wide = False
     root: Root = None
     json: Json = False
@@ -54,21 +47,10 @@ class Status:
         layout = resolve_root(self.root)
         for line in read_sweeps(layout)[1]:
             print(f"trm-train: left out: {line}", file=sys.stderr)
-        try:
-            while True:
-                found = choose_runs(overview(layout), self.runs, aliases=True)
-                said = (
-                    partial(_print, found, wide=self.wide) if found else f"no runs under {layout.runs.place}"
-                )
-                emit([_facts(one) for one in found], said, as_json=self.json)
-                if not self.watch:
-                    return Exit.DONE
-                sys.stdout.flush()  # for output to a pipe
-                time.sleep(WATCH_S)
-        except KeyboardInterrupt:
-            if not self.watch:
-                raise
-            return Exit.DONE  # Ctrl-C ends --watch
+        found = choose_runs(overview(layout), self.runs, aliases=True)
+        said = partial(_print, found, wide=self.wide) if found else f"no runs under {layout.runs.place}"
+        emit([_facts(one) for one in found], said, as_json=self.json)
+        return Exit.DONE
 
 
 def _facts(one: RunOverview) -> dict[str, Any]:

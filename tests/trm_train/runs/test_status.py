@@ -1,14 +1,12 @@
-"""`status.json`, and `trm-train status --watch`: polls, reports changes at once, and ends on request."""
+"""`status.json`: its format, and runs whose process has ended."""
 
 from __future__ import annotations
 
 import dataclasses
 import os
-import signal
 import socket
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -29,19 +27,6 @@ STATUS = Status(
     process=1,
     started_at="2026-01-01T00:00:00.000+00:00",
 )
-
-
-def test_it_is_shown_again_into_a_pipe_too_until_ctrl_c(tmp_path: Path) -> None:
-    command = [str(BIN / "trm-train"), "status", "--watch", "--root", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        begun = time.monotonic()
-        said = [process.stdout.readline() for _ in range(2)]
-        assert time.monotonic() - begun > 4.0
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=600)
-    assert said == [f"no runs under {tmp_path}/runs\n"] * 2
-    assert (process.returncode, err) == (0, "")
 
 
 def test_the_status_of_one_process_is_as_it_was_before_there_were_several(tmp_path: Path) -> None:
