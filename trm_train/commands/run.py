@@ -70,10 +70,6 @@ class RunOptions:
     root: Root = None
     dry_run: bool = False
     """Print configuration, parameters, steps, batch and memory; take no step, need no dataset."""
-    devices: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """With --dry-run: compile for this many simulated CPU devices; print collectives."""
-    device: Annotated[str | None, arg(metavar="KIND", help_behavior_hint="")] = None
-    """With --dry-run: print the memory of this device, such as v4, v5p or H200."""
     target: Annotated[str | None, arg(metavar="MACHINE", help_behavior_hint="")] = None
     """With --dry-run: compile for a machine that is not here (v4-64, h100x8, ...) with its compiler; print memory,
     collectives and, for TPUs, estimated time."""
@@ -192,13 +188,8 @@ def _check(options: RunOptions) -> None:
     check_config(options.config)
     if options.extend is not None:
         check_extension(options.config, options.extend)
-    asked = [options.devices, options.device, options.target]
-    if not options.dry_run and any(value is not None for value in asked):
-        raise ConfigError(
-            "--devices, --device and --target: only with --dry-run. A run uses the devices of this machine."
-        )
-    if options.target is not None and (options.devices is not None or options.device is not None):
-        raise ConfigError("--target: not together with --devices or --device. Leave these out.")
+    if options.target is not None and not options.dry_run:
+        raise ConfigError("--target: only with --dry-run. A run uses the devices of this machine.")
     check_label(options.label)
 
 
@@ -232,12 +223,10 @@ def _dry_run(item: Experiment, options: RunOptions, layout: Layout, command: lis
     target = None if options.target is None else find_target(options.target)
     if target is not None and not compiles_here(target):
         return run_with_compiler(target, command)
-    from trm_train.training.plan import plan_run, simulate_devices
+    from trm_train.training.plan import plan_run
 
-    if options.devices is not None:
-        simulate_devices(options.devices)
     options, _ = _with_initial(options, layout)
     steps = planned_steps(options.config, options.extend)
-    plan = plan_run(item, options.config, layout, steps, options.device, target)
+    plan = plan_run(item, options.config, layout, steps, target)
     emit({**asdict(plan), "fits": plan.fits}, plan.text(), as_json=options.json)
     return Exit.FOUND if plan.fits is False else Exit.DONE

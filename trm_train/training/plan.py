@@ -13,8 +13,7 @@ from jax.sharding import Mesh
 from trm_data.errors import DatasetNotFoundError
 from trm_data.storage.root import Layout
 from trm_train.config.run import InputSpec, RunConfig, config_to_json
-from trm_train.cost import DEVICE_BYTES
-from trm_train.errors import ConfigError, OutOfMemoryError
+from trm_train.errors import OutOfMemoryError
 from trm_train.experiments.dataset import plan_datasets
 from trm_train.experiments.registry import Experiment
 from trm_train.mesh import Exchange, make_mesh
@@ -25,7 +24,6 @@ from trm_train.targets.estimate import Estimate, estimate, target_devices
 from trm_train.training.prepare import check_batch, prepare
 from trm_train.training.stop import LESS_MEMORY
 
-MOST_DEVICES = 4096
 MOST_EXCHANGES = 12
 """Maximum number of lines for collectives."""
 
@@ -49,7 +47,7 @@ class RunPlan:
         mesh: Number of devices along each axis.
         memory_bytes: Memory of the compiled step on one device, by part.
         peak_bytes: Memory of one device: arguments, plus results and temporaries that do not reuse a buffer.
-        device_bytes: Memory capacity of the device that the user asks about; None if no device is given.
+        device_bytes: Memory capacity of a device of the target; None without a target.
         collectives: Collective operations of a step, the largest first.
         compile_s: Compilation time (s).
         estimate: Estimate from the compiler of the target; None without a target.
@@ -74,7 +72,7 @@ class RunPlan:
 
     @property
     def fits(self) -> bool | None:
-        """Whether the step fits into a device; None if its need or the capacity of the device is unknown."""
+        """Whether the step fits into a device; None without a target."""
         if self.peak_bytes is None or self.device_bytes is None:
             return None
         return self.peak_bytes <= self.device_bytes
@@ -143,28 +141,11 @@ class RunPlan:
         return f"{dataset['name']}, not built (--build builds it); by its specification {groups}{identifiers}"
 
 
-def simulate_devices(number: int) -> None:
-    """Simulate a number of CPU devices. Call it before this process uses jax devices."""
-    if not 1 <= number <= MOST_DEVICES:
-        raise ConfigError(f"--devices {number}: expected 1 to {MOST_DEVICES}")
-    jax.config.update("jax_platforms", "cpu")
-    jax.config.update("jax_num_cpu_devices", number)
-
-
-def device_bytes(kind: str) -> int:
-    """Return the memory of a kind of device (bytes), found by a part of its name."""
-    for name, held in DEVICE_BYTES.items():
-        if kind.lower() in name.lower():
-            return held
-    raise ConfigError(f"--device {kind!r}: expected one of {', '.join(DEVICE_BYTES)}, or a part of one")
-
-
 def plan_run(
     experiment: Experiment,
     config: RunConfig,
     layout: Layout,
     total_steps: int,
-    device: str | None = None,
     target: Target | None = None,
 ) -> RunPlan:
     """Compile the training step of a run and describe it. If the dataset is not built, use its specification.
@@ -174,13 +155,11 @@ def plan_run(
         config: The experiment's configuration with all overrides.
         layout: The root.
         total_steps: Total number of steps, extensions included.
-        device: Kind of device to compare the memory with.
         target: Machine to compile for; its compiler must be installed here. None compiles for the local devices.
     """
     devices = None if target is None else target_devices(target)
     mesh, spec, dataset = _find_dataset(experiment, config, layout, None if devices is None else devices.all)
-    held = None if device is None else device_bytes(device)
-    held = held if target is None else target.usable_bytes
+    held = None if target is None else target.usable_bytes
     try:
         compiled, _, _ = compile_train_step(config, spec, mesh, dataset["examples"] or 0, limit_bytes=held)
     except jax.errors.JaxRuntimeError as error:

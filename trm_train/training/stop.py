@@ -205,8 +205,8 @@ def _is_out_of_memory(error: Exception) -> bool:
 def _out_of_memory(error: Exception) -> str:
     said = str(error).splitlines()[0].removeprefix("RESOURCE_EXHAUSTED: ").rstrip(".")
     return (
-        f"the devices cannot hold this run ({said}); {LESS_MEMORY} less; --dry-run --devices N --device KIND says how "
-        "much it takes"
+        f"the devices cannot hold this run ({said}); {LESS_MEMORY} less; --dry-run --target MACHINE says how much it "
+        "takes"
     )
 
 
