@@ -183,8 +183,6 @@ def _write_facts(manifest: Manifest, folder: Path) -> None:
         "vocabulary_size": manifest.vocabulary_size,
         "num_identifiers": manifest.num_identifiers,
         "spec": manifest.spec.to_json(),
-        # The digest of a virtual dataset covers its base puzzles only, but all rows are exported.
-        "rows_digest": None if manifest.virtual else manifest.content_digest,
         "files": {path.relative_to(folder).as_posix(): file_sha256(path) for path in files},
     }
     (folder / FACTS).write_text(json.dumps(facts, indent=1), "utf-8")
@@ -258,8 +256,7 @@ def _hub_card(manifest: Manifest, sources: list[SourceFile]) -> str:
         "```",
         "",
         "```sh",
-        "trm-data verify DIR   # every file and every row against export.json",
-        "trm-data import DIR   # as a dataset under a root, for the loader and the trainer",
+        "trm-data import DIR   # as a dataset under a root, after a check of every file of rows against export.json",
         "```",
         "",
     ]

@@ -28,7 +28,7 @@ from trm_data.sources.base import SourceRef
 from trm_data.specs import BuildRequest
 from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import Layout, resolve_root
-from trm_data.verify.flow import verify_dataset, verify_exported
+from trm_data.verify.flow import verify_dataset
 
 FIXTURES = Path(__file__).resolve().parents[3] / "shared" / "fixtures" / "published_layout"
 
@@ -414,44 +414,20 @@ def test_an_import_says_how_many_rows_it_read(published: Path, layout: Layout) -
     assert f"read rows: {examples:,} examples in" in done.stderr
 
 
-@pytest.mark.parametrize("form", ["npy", "parquet", "hf"])
-@pytest.mark.parametrize("kind", ["sudoku", "virtual"])
-def test_an_exported_folder_is_verified_against_its_digests(
-    tmp_path: Path, layout: Layout, request_small, form: str, kind: str
+@pytest.mark.parametrize("form", ["npy", "hf"])
+def test_a_changed_file_of_an_exported_folder_is_not_imported(
+    tmp_path: Path, layout: Layout, request_small, form: str
 ) -> None:
-    augment = "virtual" if kind == "virtual" else "stored"
-    build_dataset(request_small(name="made", augment=augment), layout)
+    build_dataset(request_small(name="made"), layout)
     out = tmp_path / "out"
     export_dataset(layout, "made", out, form)
-    found = verify_exported(out)
-    assert (found.problems, found.counts["examples"]) == ([], read_manifest(layout, "made").num_examples)
-    done = run_here(main, "verify", str(out), "made", "--root", str(layout.place))
-    assert done.returncode == 0, done.stderr
-    assert "2 datasets, all whole" in done.stdout
-
     victim = next(path for path in sorted(out.rglob("*")) if path.suffix in (".npy", ".parquet"))
-    name = victim.relative_to(out).as_posix()
     before = victim.read_bytes()
     victim.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
-    assert verify_exported(out).problems == [f"{name}: its bytes have changed"]
-    refused = run_here(main, "verify", str(out), "--root", str(layout.place))
-    assert refused.returncode == 1
-    assert "its bytes have changed" in refused.stderr
     imported = run_here(main, "import", str(out), "--name", "damaged", "--root", str(layout.place))
     assert imported.returncode == 2
     assert f"{victim}: has other bytes than were exported" in imported.stderr
     assert "damaged" not in layout.dataset_names()
-    victim.unlink()
-    (out / "more.txt").write_text("more")
-    assert verify_exported(out).problems == [f"{name}: is missing", "more.txt: is not named in export.json"]
-    (out / "more.txt").unlink()
-    victim.write_bytes(before)
-    facts = json.loads((out / "export.json").read_text())
-    if kind == "sudoku":
-        (out / "export.json").write_text(json.dumps({**facts, "rows_digest": "0" * 64}))
-        assert "the rows' digest is" in verify_exported(out).problems[0]
-    (out / "export.json").write_text("[]")
-    assert "export.json: does not say the digests" in verify_exported(out).problems[0]
 
 
 def test_the_card_for_the_hub_says_licence_tags_size_and_how_to_load(

@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trm_data.command import Json, Root, emit
 from trm_data.commands.common import Names, chosen, is_glob
-from trm_data.errors import CorruptDatasetError, SpecError
+from trm_data.errors import CorruptDatasetError
 from trm_data.storage.root import resolve_root
 
 if TYPE_CHECKING:
@@ -28,11 +27,10 @@ class Verify:
 
       trm-data verify sudoku-generated-500-aug-1000
       trm-data verify 'sudoku-*' 'maze-*'
-      trm-data verify exported/
     """
 
     names: Names
-    """Datasets, by name or glob; or folders that `trm-data export` wrote."""
+    """Datasets, by name or glob."""
     root: Root = None
     json: Json = False
 
@@ -40,26 +38,18 @@ class Verify:
         """Verify and print the verdicts."""
         from trm_data.manifest import read_manifest
         from trm_data.show.progress import terminal_progress
-        from trm_data.verify.flow import is_exported, verify_dataset, verify_exported
+        from trm_data.verify.flow import verify_dataset
 
         layout = resolve_root(self.root)
-        folders = [name for name in self.names if "/" in name or is_exported(Path(name))]
-        for name in folders:
-            if not is_exported(Path(name)):
-                raise SpecError(
-                    f"{name}: neither a folder of `trm-data export` nor a dataset (trm-data list shows the names)"
-                )
-        datasets = [name for name in self.names if name not in folders]
-        names = [*folders, *(chosen(layout, datasets) if datasets or not folders else [])]
-        for name in datasets:
+        names = chosen(layout, self.names)
+        for name in self.names:
             if not is_glob(name):
                 with suppress(CorruptDatasetError):  # its own check reports it
                     read_manifest(layout, name)  # a missing dataset is reported at once, not after minutes
         facts: list[dict[str, Any]] = []
         for name in names:
             with terminal_progress(quiet=self.json) as progress:
-                exported = name in folders
-                found = verify_exported(Path(name)) if exported else verify_dataset(layout, name, progress)
+                found = verify_dataset(layout, name, progress)
             facts.append({**asdict(found), "whole": found.whole})
             if not self.json:
                 _print_verdict(name, found)

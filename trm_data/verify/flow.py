@@ -4,8 +4,6 @@ Only the manifest's own digest is trusted. Files are hashed, rows decoded and co
 recomputed. The kind checks every base puzzle, every augmented row is derived again and compared, the splits are
 compared for shared symmetry classes, and the catalog files are compared with the rows. While one shard is checked the
 next two are read, so memory holds three shards. `checker` handles files and splits, `rows` the rows of a shard.
-
-In an exported folder, the files must be unchanged and the rows those of the dataset.
 """
 
 from __future__ import annotations
@@ -13,13 +11,11 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from trm_data.errors import CorruptDatasetError, SourceError
 from trm_data.manifest import read_manifest
-from trm_data.shards.reader import content_digest, group_digests, split_digest
 from trm_data.show.progress import NoProgress, Progress
-from trm_data.sources.published import FACTS, read_imported
+from trm_data.sources.published import FACTS
 from trm_data.storage.atomic import file_sha256, parse_json
 from trm_data.storage.root import Layout
 from trm_data.verify.checker import Checker
@@ -68,17 +64,9 @@ def verify_dataset(layout: Layout, name: str, progress: Progress | None = None) 
     return Verification(name, checker.problems, checker.notes, checker.counts, time.perf_counter() - begun)
 
 
-def is_exported(folder: Path) -> bool:
-    """Return whether a folder was written by `trm-data export`."""
-    try:
-        return (folder / FACTS).is_file()
-    except (OSError, ValueError):  # a text that cannot be a path
-        return False
-
-
 def check_exported_rows(folder: Path) -> None:
     """Check the row files of an exported folder against its recorded digests; other folders are not checked."""
-    if not is_exported(folder):
+    if not (folder / FACTS).is_file():
         return
     try:
         files = dict(parse_json((folder / FACTS).read_bytes()).get("files", {}))
@@ -91,49 +79,5 @@ def check_exported_rows(folder: Path) -> None:
         if not path.is_file() or file_sha256(path) != digest:
             what = "has other bytes than were exported" if path.is_file() else "is missing"
             raise SourceError(
-                f"{path}: {what} (trm-data verify {folder} says all); export the dataset again, or remove {FACTS} to "
-                "import the rows as they are"
+                f"{path}: {what} ; export the dataset again, or remove {FACTS} to import the rows as they are"
             )
-
-
-def verify_exported(folder: Path) -> Verification:
-    """Check a folder written by `trm-data export` against its export.json.
-
-    Every file must have its recorded digest, and there must be no other files. Then the rows are read back. If all
-    rows of the dataset were stored, their digest must equal the dataset's.
-    """
-    begun = time.perf_counter()
-    try:
-        facts: dict[str, Any] = parse_json((folder / FACTS).read_bytes())
-        stated = {str(name): str(digest) for name, digest in facts["files"].items()}
-        rows_digest = str(facts["rows_digest"] or "")
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        return Verification(
-            str(folder),
-            [f"{FACTS}: does not say the digests of the files ({error!r}); export the dataset again"],
-        )
-    there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} - {FACTS}
-    problems = [f"{name}: is missing" for name in sorted(stated.keys() - there)]
-    problems += [f"{name}: is not named in {FACTS}" for name in sorted(there - stated.keys())]
-    problems += [
-        f"{name}: its bytes have changed"
-        for name in sorted(there & stated.keys())
-        if file_sha256(folder / name) != stated[name]
-    ]
-    counts = {"files": len(stated)}
-    if not problems:
-        try:
-            found = read_imported(folder)
-        except SourceError as error:
-            problems.append(str(error))
-        else:
-            counts["examples"] = sum(len(rows.inputs) for rows in found.splits.values())
-            digest = content_digest(
-                {
-                    split: split_digest(found.sequence_length, [group_digests(rows)])
-                    for split, rows in found.splits.items()
-                }
-            )
-            if rows_digest and digest != rows_digest:
-                problems.append(f"the rows' digest is {digest[:12]}, {FACTS} says {rows_digest[:12]}")
-    return Verification(str(folder), problems, counts=counts, seconds=time.perf_counter() - begun)

@@ -67,15 +67,6 @@ def test_a_name_that_is_not_there_is_said_before_any_is_verified(root: Path) -> 
     assert "did you mean 'other'?" in done.stderr
 
 
-def test_a_folder_that_is_no_export_is_named_so(root: Path, tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    done = run_here(main, "verify", "other", str(tmp_path / "empty"), "--root", str(root))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.endswith(
-        "/empty: neither a folder of `trm-data export` nor a dataset (trm-data list shows the names)\n"
-    )
-
-
 def test_imported_rows_are_listed_by_the_rules_they_follow(root: Path, tmp_path: Path) -> None:
     place = ["--root", str(root)]
     for words in (
