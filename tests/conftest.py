@@ -92,7 +92,6 @@ INTEGRATION = (
     "trm_data/test_signals",
     "trm_eval/report/test_browser",
     "trm_eval/serve/",
-    "trm_eval/test_adapt",
     "trm_eval/test_killed_evaluation",
     "trm_eval/test_mixture",
     "trm_train/test_batch",

@@ -46,30 +46,6 @@ class Sampling:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adaptation:
-    """Training on the training split before the evaluation.
-
-    Attributes:
-        minutes: Limit of wall-clock time, compilation included (min); None for no limit.
-        steps: Limit of training steps; None for no limit.
-        weights: Whether to train the network's weights too, instead of only the puzzle embeddings.
-    """
-
-    minutes: float | None = None
-    steps: int | None = None
-    weights: bool = False
-
-    def check(self) -> None:
-        """Raise EvalError if no limit is given or a limit is out of range."""
-        if self.minutes is None and self.steps is None:
-            raise EvalError("--adapt-weights: requires --adapt MINUTES or --adapt-steps N")
-        if self.minutes is not None and not 0 < self.minutes < float("inf"):
-            raise EvalError(f"--adapt: got {self.minutes:g}; expected more than 0 minutes")
-        if self.steps is not None and self.steps < 1:
-            raise EvalError(f"--adapt-steps: got {self.steps}; expected at least 1")
-
-
-@dataclass(frozen=True, kw_only=True)
 class EvalRequest:
     """Request for an evaluation.
 
@@ -85,7 +61,6 @@ class EvalRequest:
         mode: `max_steps` gives every row the same number of steps; `halting` lets a row halt earlier, as in training.
         sampling: Options for several answers per row; None for one answer without noise.
         identifiers: Puzzle identifiers of the rows: their own, the blank one, or a random other one.
-        adaptation: Training before the evaluation; None for none.
         traces: Number of rows, from the first, whose cycles are all written. They do not affect predictions, nor
             the id.
         latents: Whether the traces contain the latent states.
@@ -104,7 +79,6 @@ class EvalRequest:
     mode: Mode = "max_steps"
     sampling: Sampling | None = None
     identifiers: Identifiers = "own"
-    adaptation: Adaptation | None = None
     traces: int = 0
     latents: bool = False
     precision: Precision | None = None
@@ -119,8 +93,6 @@ class EvalRequest:
             raise EvalError(
                 f"--subset-seed {self.subset_seed}: a number from 0 on that draws --limit N rows; give both"
             )
-        if self.adaptation is not None:
-            self.adaptation.check()
         self._check_traces()
         if self.sampling is None:
             if self.latent_init != "fixed":
@@ -170,10 +142,9 @@ def evaluation_id(
         "mode",
         "sampling",
         "identifiers",
-        "adaptation",
         "precision",
         "latent_init",
     ):  # later fields are included only if they differ from the default
         if (value := getattr(request, name)) != getattr(EvalRequest, name):
-            content[name] = asdict(value) if isinstance(value, Sampling | Adaptation) else value
+            content[name] = asdict(value) if isinstance(value, Sampling) else value
     return hashlib.sha256(canonical_json(content)).hexdigest()[:16]

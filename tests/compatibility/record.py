@@ -35,7 +35,7 @@ COMMANDS = (
     "trm-data build arc --source repo:arc --subsets training,evaluation --aug 2 --val-size 1 --name recorded-arc",
     f"trm-train run sudoku_generated --data.dataset recorded-arc {SMALL}",
     "? trm-eval run sudoku_generated",
-    "? trm-eval run sudoku_generated --adapt-steps 2",
+    "? trm-eval run sudoku_generated --adapt-steps 2",  # of earlier versions
 )
 """Commands; a version may lack those with a question mark."""
 

@@ -18,7 +18,7 @@ from trm_data.storage.root import resolve_root
 from trm_eval.cli import main
 from trm_eval.errors import EvalError
 from trm_eval.evaluation.flow import evaluate_run
-from trm_eval.identity import Adaptation, EvalRequest, Sampling
+from trm_eval.identity import EvalRequest, Sampling
 from trm_eval.infer import LoadedNetwork, restore
 from trm_eval.tables.query import query_results
 from trm_train.step.evaluate import make_eval_step
@@ -115,12 +115,6 @@ def test_other_ways_to_answer_are_in_the_datasets_own_tokens(
     assert found.shape == (4, 25)
     if request_.mode == "max_steps":  # mazes only have the blank identifier
         np.testing.assert_array_equal(found, by_hand(mixed, "mazes"))
-
-
-def test_adapting_learns_from_the_datasets_own_rows(mixed: SimpleNamespace) -> None:
-    asked = EvalRequest(dataset="mazes", adaptation=Adaptation(steps=2, weights=True))
-    row = evaluate_run(mixed.layout, mixed.folder, asked).row
-    assert (row["adapt_steps"], row["count"]) == (2, 4)
 
 
 def test_the_solver_and_predict_answer_like_the_test(mixed: SimpleNamespace) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from trm_data.storage.root import Layout
     from trm_data.storage.store import Folder
     from trm_eval.evaluation.flow import EvalResult
-    from trm_eval.identity import Adaptation, EvalRequest
+    from trm_eval.identity import EvalRequest
     from trm_train.hosts import Hosts
 
 REPORTED_S = 86_400.0
@@ -53,7 +53,6 @@ class Run:
       trm-eval run quickstart --steps 1024 --precision bfloat16
       trm-eval run quickstart --mode halting
       trm-eval run quickstart --samples 16 --noise 0.3 --select halt_logit
-      trm-eval run trm_arc1 --dataset my-tasks --adapt 10
       trm-eval run quickstart --traces 10 --latents
       trm-eval run 'exp01*' --scale tiny --checkpoint all --split validation
       trm-eval run quickstart --limit 1000 --subset-seed 0
@@ -105,12 +104,6 @@ class Run:
     """Seed of the noise (default: 0)."""
     identifiers: Literal["own", "blank", "random"] = "own"
     """Puzzle identifiers of the rows: their own, blank, or random."""
-    adapt: Annotated[float | None, arg(metavar="MINUTES", help_behavior_hint="")] = None
-    """Minutes to learn the embeddings of new puzzles from the dataset's training split first."""
-    adapt_steps: Annotated[int | None, arg(metavar="N", help_behavior_hint="")] = None
-    """Number of training steps instead of minutes, equal on every machine."""
-    adapt_weights: bool = False
-    """Also train the network weights (default: only the puzzle embeddings)."""
     traces: int = 0
     """Number of rows with a trace: answer and halting logit after every cycle (table traces). An evaluation without it
     removes them."""
@@ -128,7 +121,7 @@ class Run:
         steps = _numbers("steps", self.steps)
         request = self._request(steps)
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-        hosts = self.processes.join("trm-eval", self._one_process())
+        hosts = self.processes.join("trm-eval")
         with ending_at_once(), hosts.ending_alone():
             code = self._evaluate(request, steps, hosts)
             return int(hosts.barrier("the end", str(int(code)), limit_s=REPORTED_S)[0])
@@ -180,15 +173,6 @@ class Run:
             emit(rows[0] if len(rows) == 1 else rows, (), as_json=True)
         return code
 
-    def _one_process(self) -> str | None:
-        """Return why the request supports only one process, or None if it supports several."""
-        if self._adaptation() is None:
-            return None
-        return (
-            "--adapt: learns in one process; leave out --coordinator, --num-processes and --process-id (or their "
-            "variables), or --distributed"
-        )
-
     def _wanted(self, runs: list[Folder], hosts: Hosts) -> Iterator[tuple[Folder, str, str | None]]:
         """Yield every run, checkpoint and dataset to evaluate."""
         from trm_eval.evaluation.prepare import checkpoints_of
@@ -231,20 +215,11 @@ class Run:
             latent_init=self.latent_init,
             depths=tuple(steps) if grid else (),
             identifiers=self.identifiers,
-            adaptation=self._adaptation(),
             traces=self.traces,
             latents=self.latents,
         )
         request.check()
         return request
-
-    def _adaptation(self) -> Adaptation | None:
-        """Return the adaptation before the evaluation, or None."""
-        from trm_eval.identity import Adaptation
-
-        if self.adapt is None and self.adapt_steps is None and not self.adapt_weights:
-            return None
-        return Adaptation(minutes=self.adapt, steps=self.adapt_steps, weights=self.adapt_weights)
 
 
 def _datasets_of(run: Folder) -> list[str | None]:

@@ -37,7 +37,7 @@ class Submission:
     out: Annotated[str, arg(metavar="FILE")] = "submission.json"
     """File to write."""
     dataset: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
-    """Evaluated dataset outside the training data of the run (trm-eval run --dataset, perhaps with --adapt)."""
+    """Evaluated dataset outside the training data of the run (trm-eval run --dataset)."""
     evaluation: Annotated[str | None, arg(metavar="ID[,ID...]", help_behavior_hint="")] = None
     """Evaluation ids (trm-eval sql @evals); votes of several are counted together (default: the last checkpoint's)."""
     root: Root = None

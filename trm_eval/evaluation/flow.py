@@ -11,7 +11,7 @@ from trm_data.storage.atomic import LEFT_S
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.evaluation.prepare import Prepared, prepare
-from trm_eval.evaluation.row import Tally, adapted_columns, evals_row
+from trm_eval.evaluation.row import Tally, evals_row
 from trm_eval.identity import EvalRequest
 from trm_eval.predictions import PredictionWriter
 from trm_eval.tables.live import run_row
@@ -72,7 +72,7 @@ def evaluate_run(
     hosts, progress = hosts or Hosts(), progress or NoProgress()
     record = read_record(run)
     with adding(layout, record.experiment, record.run), explaining_lost_processes(hosts, run.name, WAY_ON):
-        result = _write(layout, run, prepare(layout, run, request, progress, hosts), progress)
+        result = _write(layout, run, prepare(layout, run, request, hosts), progress)
     hosts.barrier("the end of an evaluation", limit_s=WRITTEN_S)
     return result
 
@@ -80,7 +80,7 @@ def evaluate_run(
 def assist(layout: Layout, run: Folder, request: EvalRequest, hosts: Hosts) -> None:
     """Answer this process's part of the rows of `evaluate_run`, which process 0 calls; only process 0 writes."""
     with explaining_lost_processes(hosts, run.name, WAY_ON):
-        ours = prepare(layout, run, request, NoProgress(), hosts)
+        ours = prepare(layout, run, request, hosts)
         for _ in ours.rollout.answer(ours.rows):
             pass
     hosts.barrier("the end of an evaluation", limit_s=WRITTEN_S)
@@ -116,7 +116,6 @@ def _write(layout: Layout, run: Folder, ours: Prepared, progress: Progress) -> E
         "compile_seconds": ours.rollout.compile_seconds,
         **votes,
         **traces,
-        **adapted_columns(ours.request, ours.adapted),
     }
     before = named_before(layout, record.experiment, record.run, evaluation)
     replace_table(layout, "evals", record.experiment, record.run, evaluation, [row])

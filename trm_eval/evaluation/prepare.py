@@ -17,11 +17,9 @@ from trm_data.errors import DatasetNotFoundError
 from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import Dataset, groups_in, open_dataset
 from trm_data.manifest import read_manifest
-from trm_data.show.progress import Progress
 from trm_data.specs import canonical_json
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
-from trm_eval.adapt import Adapted, adapt
 from trm_eval.errors import EvalError, NoCheckpointError
 from trm_eval.identity import EvalRequest, evaluation_id
 from trm_eval.infer import LoadedNetwork, Rollout, compile_rollout, on_this_host, restore
@@ -82,9 +80,8 @@ class Prepared:
         evaluation: Id of the evaluation.
         rows: Row numbers in the split, in order.
         supervision_steps: Maximum number of supervision steps per row.
-        restored: Weights, after adaptation.
+        restored: Weights.
         here: If traces are requested, the same weights on this process's devices only.
-        adapted: Result of the adaptation, if any.
         reader: Reader of the rows.
         rollout: Compiled program that answers the rows.
     """
@@ -98,12 +95,11 @@ class Prepared:
     supervision_steps: int
     restored: LoadedNetwork
     here: LoadedNetwork
-    adapted: Adapted | None
     reader: RowReader
     rollout: Rollout
 
 
-def prepare(layout: Layout, run: Folder, request: EvalRequest, progress: Progress, hosts: Hosts) -> Prepared:
+def prepare(layout: Layout, run: Folder, request: EvalRequest, hosts: Hosts) -> Prepared:
     """Open, restore and compile everything for an evaluation, identically in all processes."""
     request.check()
     use_compilation_cache()
@@ -136,11 +132,6 @@ def prepare(layout: Layout, run: Folder, request: EvalRequest, progress: Progres
     restored = restore(run, record, step=step, weights=request.weights, precision=request.precision)
     if hosts.count > 1:
         hosts.prove_equal("weights", {f"checkpoint of step {step}": digest_of_weights(restored.weights)})
-    adapted = None
-    if request.adaptation is not None:
-        train = open_dataset(dataset.name, layout, "train")
-        adapted = adapt(restored, train, request.adaptation, progress, component)
-        restored = adapted.restored
     spec = restored.record.input_spec
     identifiers = spec.num_identifiers if component is None else component.num_identifiers
     reader = RowReader(dataset, request.identifiers, identifiers, component, spec.sequence_length)
@@ -154,7 +145,6 @@ def prepare(layout: Layout, run: Folder, request: EvalRequest, progress: Progres
         supervision_steps=supervision_steps,
         restored=restored,
         here=on_this_host(restored) if request.traces else restored,
-        adapted=adapted,
         reader=reader,
         rollout=compile_rollout(restored, reader, request, supervision_steps),
     )
@@ -233,11 +223,11 @@ def _check_encoding(dataset: Dataset, record: RunRecord, request: EvalRequest) -
             f"--dataset {dataset.name}: its grid is {its_grid}, the run's windows are of {own_grid}"
         )
     foreign = manifest.identifiers_digest != record.identifiers_digest
-    adapted = request.adaptation is not None
-    if foreign and its.num_identifiers > 1 and request.identifiers == "own" and not adapted:
+    if foreign and its.num_identifiers > 1 and request.identifiers == "own":
         raise EvalError(
             f"--dataset {dataset.name}: its puzzle identifiers differ from those of training. Use --identifiers "
-            f"blank, or learn them first with --adapt MINUTES"
+            f"blank, or learn them first: trm-train run {record.experiment} --data.dataset {dataset.name} --init-from "
+            f"{record.run} --optim.freeze-weights"
         )
 
 

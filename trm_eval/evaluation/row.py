@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.loader.dataset import Dataset
-from trm_eval.adapt import Adapted
 from trm_eval.errors import EvalError
 from trm_eval.identity import EVALUATION_VERSION, EvalRequest
 from trm_eval.predictions import PredictionWriter
@@ -49,19 +48,6 @@ class Tally:
                 lists["solved_by_depth"], lists["ever_by_depth"], lists["lost_by_depth"] = sampled.course
         for name, counts in lists.items():
             self.lists[name] = self.lists[name] + counts if name in self.lists else counts
-
-
-def adapted_columns(request: EvalRequest, adapted: Adapted | None) -> dict[str, Any]:
-    """Return the columns of `evals` on the adaptation; empty without adaptation."""
-    if request.adaptation is None or adapted is None:
-        return {}
-    return {
-        "adapt_minutes": request.adaptation.minutes,
-        "adapt_steps_asked": request.adaptation.steps,
-        "adapt_weights": request.adaptation.weights,
-        "adapt_steps": adapted.steps,
-        "adapt_seconds": adapted.seconds,
-    }
 
 
 def evals_row(
