@@ -19,7 +19,7 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -361,34 +361,6 @@ class HubFile:
     licence: str
 
 
-def check_room(repository: str, info: Any, names: Iterable[str], repo_type: str) -> None:
-    """Raise SourceError if the disk of the hub's cache has no space for a download.
-
-    Args:
-        repository: `OWNER/NAME`.
-        info: The hub's repository info, with file metadata.
-        names: Files to download; cached files need no space.
-        repo_type: `dataset` or `model`.
-    """
-    from huggingface_hub import constants, try_to_load_from_cache
-
-    sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
-    size = sum(
-        sizes.get(name, 0)
-        for name in names
-        if not isinstance(
-            try_to_load_from_cache(repository, name, revision=info.sha, repo_type=repo_type), str
-        )
-    )
-    folder = Path(constants.HF_HUB_CACHE)
-    free = shutil.disk_usage(next(path for path in (folder, *folder.parents) if path.exists())).free
-    if size > free:
-        raise SourceError(
-            f"hf:{repository}: the files have {size:,} bytes, but {folder} has room for {free:,}. Free some, or set "
-            "HF_HOME to a folder on a larger disk."
-        )
-
-
 def fetch_hub_file(reference: str, split: str) -> HubFile:
     """Return `<split>.csv` of a dataset repository, from the local cache or the hub.
 
@@ -406,8 +378,7 @@ def fetch_hub_file(reference: str, split: str) -> HubFile:
         raise SourceError(needs_extra("--source hf", "hf")) from error
     repository, _, revision = (reference or SUDOKU_EXTREME).partition("@")
     try:
-        info = HfApi().dataset_info(repository, revision=revision or None, files_metadata=True)
-        check_room(repository, info, [f"{split}.csv"], "dataset")
+        info = HfApi().dataset_info(repository, revision=revision or None)
         commit = info.sha or revision
         path = hf_hub_download(repository, f"{split}.csv", repo_type="dataset", revision=commit)
     except (HTTPError, LocalEntryNotFoundError, OSError, ValueError) as error:
