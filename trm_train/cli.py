@@ -13,7 +13,7 @@ from tyro.conf import subcommand
 from trm_data.command import answer_version, errors_end, parse_command
 from trm_data.errors import DataError
 from trm_data.extensions import take_own_file
-from trm_train.commands.batch import Batch, refuse_other_dataset_options_of_batch
+from trm_train.commands.batch import Batch
 from trm_train.commands.describe import Describe
 from trm_train.commands.launch import Launch
 from trm_train.commands.list import List
@@ -48,13 +48,9 @@ def main(arguments: list[str] | None = None) -> None:
                 )
             sys.exit(run_experiment(given[1], given[2:]))
         overrides: list[str] = []  # options of a configuration
-        if given[:1] == ["batch"]:
+        if given[:1] in (["batch"], ["import-weights"]):
             overrides, others = split_overrides(given[1:])
-            refuse_other_dataset_options_of_batch("trm-train batch", others)
-            given = ["batch", *others]
-        if given[:1] == ["import-weights"]:
-            overrides, others = split_overrides(given[1:])
-            given = ["import-weights", *others]
+            given = [given[0], *others]
         rest = given[:1] == ["launch"]  # options of the run, passed on by `launch`
         command = parse_command(
             "trm-train",

@@ -18,11 +18,9 @@ from trm_train.cli import main as train
     ("program", "typed", "said"),
     [
         (data, "build sudoko --size 5", "no kind or named dataset 'sudoko'; did you mean 'sudoku'?"),
-        (data, "sql @study", "@study: named queries belong to results: trm-eval sql @study"),
         (data, "build sudoku --source cvs:x", "--source cvs:x: did you mean csv:x? expected 'generated', 'csv:"),
         (data, "build --size 5", "name first what to build: trm-data build KIND --size 5; a kind (arc, maze,"),
         (train, "run quickstart --model.mixer atention", "attention, window, got 'atention'; did you mean"),
-        (train, "run quickstart --dataset x", "did you mean '--data.dataset'?"),
         (train, "run exp01*", "no experiment 'exp01*': a pattern is for batch, list, status and evaluations"),
         (train, "run quikstart", "no experiment 'quikstart'; did you mean 'quickstart'? (trm-train list)"),
         (evaluate, "sql @evls", "no query @evls; did you mean '@evals'? (trm-eval queries)"),
@@ -50,6 +48,7 @@ BORDERS = re.compile(r"[\s\u2500-\u257f]+")
     [
         (data, "bild maze", "no command 'bild'; did you mean 'build'? (commands: build, list,"),
         (data, "build sudoku --sise 5", "--sise, 5 Perhaps you meant: --size"),
+        (train, "run quickstart --dataset x", "--dataset, x Perhaps you meant: --data.dataset"),
         (data, "", "Missing subcommand Expected one of {build, list, describe"),
         (train, "run quickstart --optim.lr x", "Error parsing --optim.lr: could not convert string to float: 'x'"),
     ],

@@ -15,7 +15,7 @@ from trm_data.command import Exit, Root, emit, ending_at_once
 from trm_data.errors import DataError, LabError
 from trm_data.storage.root import resolve_root
 from trm_eval.errors import EvalError, NoCheckpointError
-from trm_train.commands.common import DataOption, ProcessOptions, ScaleOption, refuse_dataset_as_data
+from trm_train.commands.common import DataOption, ProcessOptions, ScaleOption
 from trm_train.errors import ConfigError, ForeignRunError
 from trm_train.experiments.setting import parse_setting
 
@@ -130,7 +130,6 @@ class Run:
         from trm_train.runs.status import find_runs, is_pattern
 
         layout = resolve_root(self.root)
-        refuse_dataset_as_data("trm-eval run " + " ".join(self.runs), self.data, "--dataset")
         try:
             found = find_runs(layout, self.runs, parse_setting(self.scale, self.data))
         except ConfigError as error:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -24,10 +23,9 @@ from trm_train.commands.common import (
     counted,
     percent,
     refuse_dataset_as_experiment,
-    refuse_other_dataset_options,
     say_hours,
 )
-from trm_train.config.overrides import parse_config, take_option
+from trm_train.config.overrides import parse_config
 from trm_train.config.run import RunConfig
 from trm_train.errors import ConfigError
 from trm_train.experiments.dataset import build_missing, parse_source_of
@@ -181,13 +179,6 @@ class Batch:
             raise ConfigError(f"--jobs {self.jobs}: expected at least 1")
         if self.limit < 0:
             raise ConfigError(f"--limit {self.limit}: at least 0, which is all")
-
-
-def refuse_other_dataset_options_of_batch(command: str, arguments: Sequence[str]) -> None:
-    """Call `refuse_other_dataset_options` for the arguments of a batch."""
-    _, named = take_option("--dataset", list(arguments))
-    names = takewhile(lambda word: not word.startswith("-"), named)
-    refuse_other_dataset_options(" ".join([command, *names]), arguments)
 
 
 def parse_seeds(text: str) -> list[int]:

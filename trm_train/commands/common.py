@@ -11,12 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import Positional, arg
 
 from trm_data.commands.common import duration
-from trm_data.errors import closest, one_of
-from trm_data.extensions import take_option
 from trm_data.storage.root import Layout
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import GLOB, load_experiments
-from trm_train.experiments.setting import PUZZLES
 
 if TYPE_CHECKING:
     from trm_train.hosts import Hosts
@@ -88,36 +85,6 @@ def refuse_dataset_as_experiment(command: str, names: Sequence[str], layout: Lay
                 f"{name} is a dataset, not an experiment. Train an experiment on it: "
                 f"{command} {OF_NEWCOMERS} --data.dataset {name}"
             )
-
-
-def refuse_other_dataset_options(command: str, arguments: Sequence[str]) -> None:
-    """Raise an error for `--dataset NAME`, and for `--data NAME` with a dataset; the message has the correct command.
-
-    Args:
-        command: Program, command and experiments.
-        arguments: Further arguments of the command line.
-    """
-    dataset, _ = take_option("--dataset", list(arguments))
-    if dataset is not None:
-        raise ConfigError(
-            f"no option --dataset of {command}; did you mean '--data.dataset'? {command} --data.dataset {dataset}"
-        )
-    data, _ = take_option("--data", list(arguments))
-    refuse_dataset_as_data(command, data, "--data.dataset")
-
-
-def refuse_dataset_as_data(command: str, data: str | None, option: str) -> None:
-    """Raise an error if the value of `--data` seems to be the name of a dataset.
-
-    Args:
-        command: Command line without `--data`.
-        data: Value of `--data`; None if it is not set.
-        option: Option of this command for datasets.
-    """
-    if data is not None and data not in PUZZLES and closest(data, PUZZLES) is None:
-        raise ConfigError(
-            f"{one_of('--data', PUZZLES, data)}. A dataset is named so: {command} {option} {data}"
-        )
 
 
 def percent(share: float | None) -> str:

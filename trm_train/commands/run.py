@@ -17,7 +17,6 @@ from trm_train.commands.common import (
     ScaleOption,
     SourceOption,
     refuse_dataset_as_experiment,
-    refuse_other_dataset_options,
 )
 from trm_train.config.overrides import choose_forms, parse_options, take_option, without_effect
 from trm_train.config.run import (
@@ -101,7 +100,6 @@ def read_options(program: str, name: str, overrides: list[str]) -> tuple[Experim
     """Return an experiment at its setting, and the options of its run, from the arguments after its name."""
     root, _ = take_option("--root", overrides)
     refuse_dataset_as_experiment(program, [name], resolve_root(root))
-    refuse_other_dataset_options(f"{program} {name}", overrides)
     scale, overrides = take_option("--scale", overrides)
     data, overrides = take_option("--data", overrides)
     setting = parse_setting(scale, data)

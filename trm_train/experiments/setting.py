@@ -92,7 +92,8 @@ def parse_setting(scale: str | None, data: str | None) -> Setting | None:
         return OWN
     puzzles = data if data is not None else USUAL_DATA[named]
     if puzzles not in PUZZLES:
-        raise ConfigError(one_of("--data", PUZZLES, puzzles))
+        said = one_of("--data", PUZZLES, puzzles)
+        raise ConfigError(f"{said}. Datasets are trm-train --data.dataset NAME and trm-eval run --dataset NAME")
     setting = Setting(named, puzzles)
     if setting not in SETTINGS:
         raise ConfigError(
