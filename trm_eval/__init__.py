@@ -5,9 +5,7 @@ In Python a result is a polars frame:
     trm_eval.evaluate("quickstart")              # evaluates the last checkpoint and writes the tables
     trm_eval.plot("quickstart")                  # curves of loss and accuracy, a matplotlib figure
     trm_eval.sql("SELECT run, exact_accuracy FROM evals")
-    trm_eval.read_predictions("quickstart")      # lazy: a row per example and evaluation
-    trm_eval.read_traces("quickstart")           # lazy: a row per example, supervision step and cycle
-    trm_eval.read_train_metrics("quickstart")    # lazy: a row per step and split
+    trm_eval.sql("SELECT row, exact, prediction FROM predictions WHERE experiment = 'quickstart'")
 
 A run can also answer puzzles:
 
@@ -19,19 +17,16 @@ These functions are imported on first use, so that the command line starts fast.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trm_eval.api import evaluate, plot, read_predictions, read_traces, read_train_metrics
+    from trm_eval.api import evaluate, plot
     from trm_eval.solver import load
     from trm_eval.tables.query import sql
 
-__all__ = ["evaluate", "load", "plot", "read_predictions", "read_traces", "read_train_metrics", "sql"]
+__all__ = ["evaluate", "load", "plot", "sql"]
 
 _HOMES = {
     "evaluate": "trm_eval.api",
     "plot": "trm_eval.api",
     "load": "trm_eval.solver",
-    "read_predictions": "trm_eval.api",
-    "read_traces": "trm_eval.api",
-    "read_train_metrics": "trm_eval.api",
     "sql": "trm_eval.tables.query",
 }
 

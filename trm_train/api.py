@@ -22,7 +22,7 @@ from trm_train.experiments.registry import find_run_of, select_experiments
 from trm_train.experiments.setting import parse_setting
 from trm_train.experiments.sweep import parse_grid, write_sweep
 from trm_train.extensions import add_network as add_network
-from trm_train.metrics import metrics_frame, part_files
+from trm_train.metrics import metrics_frame, read_metrics
 from trm_train.runs.record import RunRecord, check_label
 from trm_train.runs.status import written_steps
 
@@ -64,9 +64,9 @@ class TrainedRun:
         Raises:
             CorruptFileError: A metrics file is missing or has changed since it was written.
         """
-        paths = part_files(self._place, written_steps(self._place))
+        rows = read_metrics(self._place, written_steps(self._place))
         of = {"experiment": self._record.experiment, "run": self._record.run}
-        return metrics_frame(paths, **of, by_dataset=by_dataset).collect()
+        return metrics_frame(rows, **of, by_dataset=by_dataset)
 
     def __repr__(self) -> str:
         state = "finished" if self.finished else "stopped"

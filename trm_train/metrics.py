@@ -418,50 +418,19 @@ def _steps(part: str) -> tuple[int, int]:
     return int(first), int(last)
 
 
-def metrics_frame(
-    paths: Sequence[Path], *, experiment: str, run: str, by_dataset: bool = False
-) -> pl.LazyFrame:
+def metrics_frame(rows: pa.Table, *, experiment: str, run: str, by_dataset: bool = False) -> pl.DataFrame:
     """Return the metric table of a run: a row per step and split, with the columns of the SQL table `train_metrics`.
 
     Args:
-        paths: Parts of the table, in order.
+        rows: From `read_metrics`.
         experiment: Experiment of the run.
         run: Name of the run.
         by_dataset: Also return the rows of each dataset of a mixture, named by the column `dataset`.
     """
-    if paths:
-        rows = pl.concat([_of_today(scan_parts([path])) for path in paths])
-    else:
-        empty = pl.from_arrow(SCHEMA.empty_table())
-        assert isinstance(empty, pl.DataFrame)
-        rows = empty.lazy()
-    if not by_dataset:
-        rows = rows.filter(pl.col("dataset").is_null())
-    return rows.select(*constants(experiment=experiment, run=run), pl.all(), *_rates())
-
-
-def constants(**values: str) -> list[pl.Expr]:
-    """Return a constant column for each name."""
-    return [pl.lit(value, pl.String).alias(column) for column, value in values.items()]
-
-
-def scan_parts(paths: Sequence[Path | None]) -> pl.LazyFrame:
-    """Scan Parquet files; special characters in their paths are taken literally."""
-    return pl.scan_parquet([str(path) for path in paths], glob=False, hive_partitioning=False)
-
-
-def with_late_columns(part: pl.LazyFrame, schema: pa.Schema, added: Sequence[str]) -> pl.LazyFrame:
-    """Return a part with the columns of a schema; columns added by a later version are null."""
-    there = part.collect_schema().names()
-    kinds = pl.from_arrow(schema.empty_table())
-    assert isinstance(kinds, pl.DataFrame)
-    late = [pl.lit(None, kinds.schema[name]).alias(name) for name in added if name not in there]
-    return part.with_columns(late).select(schema.names)
-
-
-def _of_today(part: pl.LazyFrame) -> pl.LazyFrame:
-    """Return a part of any version with the present column names."""
-    return with_late_columns(part.rename(SUM_OF, strict=False), SCHEMA, ADDED)
+    frame = pl.from_arrow(rows if by_dataset else totals(rows))
+    assert isinstance(frame, pl.DataFrame)
+    named = (pl.lit(experiment).alias("experiment"), pl.lit(run).alias("run"))
+    return frame.select(*named, pl.all(), *_rates())
 
 
 def _rates() -> list[pl.Expr]:

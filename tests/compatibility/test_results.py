@@ -57,8 +57,8 @@ def test_every_row_is_there(layout: Layout) -> None:
     assert evaluated
     for folder in list_runs(layout):
         if folder.name in evaluated:  # votes came when tasks without solutions could be evaluated
-            assert len(trm_eval.read_predictions(folder.name, layout).collect()) > 0
-        assert len(trm_eval.read_train_metrics(folder.name, layout).collect()) == 8
+            assert len(trm_eval.sql(f"FROM predictions WHERE run = '{folder.name}'", layout)) > 0
+        assert len(trm_eval.sql(f"FROM train_metrics WHERE run = '{folder.name}'", layout)) == 8
 
 
 def test_every_view_and_named_query_answers(layout: Layout) -> None:

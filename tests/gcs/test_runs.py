@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
-import polars as pl
 import pytest
 
 import trm_data.storage.gcs
@@ -97,10 +96,8 @@ def test_a_run_on_a_bucket_ends_as_a_local_one_and_is_read_from_there(
     assert query_results(third, "SELECT count(*) FROM predictions").rows == [(12,)]
     frame = trm_eval.sql("SELECT run, state, step FROM runs", third)
     assert frame.rows() == [(folder.name, "finished", 12)]
-    predictions = trm_eval.read_predictions("tiny", URL)
-    assert predictions.select(pl.col("exact").sum()).collect().item() == evaluated.row["exact_count"]
-    metrics = trm_eval.read_train_metrics("tiny", third)
-    assert metrics.filter(pl.col("split") == "train").collect().height == 12
+    assert trm_eval.sql("SELECT count_if(exact) FROM predictions", URL).item() == evaluated.row["exact_count"]
+    assert trm_eval.sql("FROM train_metrics WHERE split = 'train'", third).height == 12
     assert len(find_answered(third, folder.name, count=2, which="any")) == 2
 
 

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
-import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
@@ -15,15 +14,14 @@ import trm_eval
 from tests.conftest import small_request
 from tests.recorded import recorded_root
 from tests.support.roots import root_with
-from tests.trm_train.test_loop import TINY, run
+from tests.trm_train.test_loop import run
 from trm_data.building.flow import build_dataset
 from trm_data.errors import LabError
 from trm_data.storage.root import Layout, resolve_root
-from trm_eval.errors import ResultError
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
-from trm_train.errors import ConfigError
+from trm_train.metrics import metrics_frame, read_metrics
 from trm_train.runs.record import list_runs, read_record
 
 
@@ -47,28 +45,6 @@ def test_a_run_is_in_the_tables_before_any_evaluation(layout: Layout, trained: S
     assert frame.rows() == [(name, "finished", 12, 12, "small")]
     steps = trm_eval.sql("SELECT step FROM train_metrics WHERE split = 'train' ORDER BY step", layout)
     assert steps["step"].to_list() == list(range(1, 13))
-    with pytest.raises(ResultError, match=f"trm-eval run {name}"):
-        trm_eval.read_predictions(name, layout)
-
-
-def test_metrics_are_a_lazy_frame(layout: Layout, trained: SimpleNamespace) -> None:
-    lazy = trm_eval.read_train_metrics("tiny", layout)
-    assert isinstance(lazy, pl.LazyFrame)
-    frame = lazy.filter(pl.col("split") == "train").collect()
-    assert frame["step"].to_list() == list(range(1, 13))
-    assert frame["rows_loaded"][0] == TINY.data.global_batch_size
-    with pytest.raises(ConfigError, match="no run 'nothing'"):
-        trm_eval.read_train_metrics("nothing", layout)
-
-
-def test_predictions_are_a_lazy_frame(layout: Layout, trained: SimpleNamespace) -> None:
-    row = evaluate_run(layout, trained.folder, EvalRequest()).row
-    evaluate_run(layout, trained.folder, EvalRequest(limit=5))
-    frame = trm_eval.read_predictions("tiny", layout).collect()
-    assert frame.height == 12 + 5
-    mine = frame.filter(pl.col("evaluation") == row["evaluation"])
-    assert mine["row"].to_list() == list(range(12))
-    assert mine["exact"].sum() == row["exact_count"]
 
 
 @pytest.mark.integration
@@ -88,7 +64,7 @@ def test_a_run_whose_record_is_damaged_is_named(
 
 
 def test_names_are_found_and_completed() -> None:
-    assert {"sql", "read_predictions", "read_train_metrics"} <= set(dir(trm_eval))
+    assert {"sql", "evaluate", "plot"} <= set(dir(trm_eval))
     assert {"sql", "open_dataset", "make_loader"} <= set(dir(trm_data))
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         trm_eval.nothing  # noqa: B018
@@ -98,7 +74,8 @@ def test_a_frame_of_metrics_has_the_columns_and_values_of_the_sql_table(
     layout: Layout, trained: SimpleNamespace
 ) -> None:
     """The sums are kept, and the rates are added."""
-    frame = trm_eval.read_train_metrics("tiny", layout).sort("step", "split").collect()
+    metrics = read_metrics(trained.folder)
+    frame = metrics_frame(metrics, experiment="tiny", run=trained.record.run).sort("step", "split")
     table = trm_eval.sql("SELECT * FROM train_metrics ORDER BY step, split", layout)
     assert set(frame.columns) == set(table.columns)
     assert {"experiment", "run", "exact_count", "exact_accuracy", "lm_loss", "mfu"} <= set(frame.columns)
@@ -116,16 +93,12 @@ def test_answers_of_several_datasets_can_be_told_apart(small_layout: Layout, tmp
     trained = run(layout)
     evaluate_run(layout, trained.folder, EvalRequest(traces=2))
     evaluate_run(layout, trained.folder, EvalRequest(dataset="other"))
-    frame = trm_eval.read_predictions("tiny", layout).collect()
-    assert frame.columns[:4] == ["experiment", "run", "dataset", "split"]
+    frame = trm_eval.sql("FROM predictions", layout)
     assert frame.group_by("run", "dataset", "split").len().sort("dataset").rows() == [
         (trained.record.run, "other", "test", 12),
         (trained.record.run, "small", "test", 12),
     ]
-    assert set(frame.columns) == set(trm_eval.sql("SELECT * FROM predictions", layout).columns)
-    traces = trm_eval.read_traces("tiny", layout).collect()
-    assert set(traces["dataset"]) == {"small"}
-    assert set(traces.columns) == set(trm_eval.sql("SELECT * FROM traces", layout).columns)
+    assert set(trm_eval.sql("FROM traces", layout)["dataset"]) == {"small"}
     joined = "SELECT count(*) FROM predictions JOIN puzzles USING (dataset, split, group_index)"
     assert query_results(layout, joined).rows == [(24,)]
 

@@ -64,7 +64,7 @@ def test_the_newest_evaluation_of_a_request_shows_and_older_ones_stay_addressabl
         "SELECT step, given_kept_count IS NULL, valid_share IS NULL, optimal_count FROM evals ORDER BY step"
     )
     assert query_results(layout, legal).rows == [(6, True, True, None), (12, False, False, None)]
-    frame = trm_eval.read_predictions(run.name, layout).collect()
+    frame = trm_eval.sql("FROM predictions", layout)
     assert frame["valid"].is_null().sum() == 5  # written before the column existed
     assert frame["valid"].sum() == row["valid_count"]
 

@@ -169,5 +169,5 @@ def test_sql_has_rates_by_dataset_beside_the_total(mixed: SimpleNamespace) -> No
         ("mazes", 12, rows[1][2]),
         ("small", 12, 96 - rows[1][2]),
     ]
-    assert len(trm_eval.read_train_metrics(mixed.run, mixed.layout).collect()) == 14
-    assert len(trm_eval.read_train_metrics(mixed.run, mixed.layout, by_dataset=True).collect()) == 42
+    assert len(trm_eval.sql("FROM train_metrics WHERE dataset IS NULL", mixed.layout)) == 14
+    assert len(trm_eval.sql("FROM train_metrics", mixed.layout)) == 42

@@ -11,8 +11,8 @@ import pytest
 from tests.conftest import run_here
 from tests.trm_train.training.published_files import EXPECTED, NAMES, NETWORK, PUBLISHED, add_dataset
 from trm_data.storage.root import resolve_root
-from trm_eval.api import read_predictions
 from trm_eval.cli import main as trm_eval
+from trm_eval.tables.query import sql
 from trm_train.cli import main as trm_train
 
 
@@ -26,7 +26,7 @@ def test_an_imported_run_is_evaluated_to_the_published_answers(tmp_path: Path) -
     run = json.loads(run_here(trm_train, *words).stdout)["run"]
     done = run_here(trm_eval, "run", run, "--root", layout.place, "--json")
     assert done.returncode == 0, done.stderr
-    rows = read_predictions(run, layout.place).collect().to_dicts()
+    rows = sql("FROM predictions ORDER BY row", layout).to_dicts()
     with np.load(EXPECTED) as expected:
         answers, halting = expected["logits"].argmax(-1), expected["q_halt_logits"]
     assert [row["prediction"] for row in rows] == answers.tolist()

@@ -12,7 +12,7 @@ import pytest
 import trm_eval
 from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.root import Layout, resolve_root
-from trm_eval.errors import EvalError, ResultError
+from trm_eval.errors import EvalError
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest, Sampling
 from trm_train.runs.record import list_runs
@@ -26,7 +26,7 @@ def layout(evaluated: Evaluated, tmp_path: Path) -> Layout:
 def traced(layout: Layout, rows: int, *, latents: bool = False, limit: int = 0) -> pl.DataFrame:
     request = EvalRequest(traces=rows, latents=latents, limit=limit)
     evaluate_run(layout, list_runs(layout)[0], request)
-    return trm_eval.read_traces("tiny", layout).collect()
+    return trm_eval.sql("FROM traces ORDER BY row, supervision_step, cycle", layout)
 
 
 @pytest.mark.integration
@@ -45,7 +45,7 @@ def test_the_last_cycle_of_every_step_is_what_the_evaluation_says(
     assert found.select("row", "supervision_step", "cycle").rows() == expected
     ends = found.filter(pl.col("cycle") == cycles)
     last = ends.filter(pl.col("supervision_step") == steps)
-    predictions = trm_eval.read_predictions("tiny", layout).collect().head(5)
+    predictions = trm_eval.sql("FROM predictions ORDER BY row LIMIT 5", layout)
     assert last["answer"].to_list() == predictions["prediction"].to_list()
     assert last["wrong_cells"].to_list() == predictions["wrong_cells"].to_list()
     assert last["exact"].to_list() == predictions["exact"].to_list()
@@ -89,8 +89,6 @@ def test_the_id_is_the_same_with_and_without_and_what_is_not_asked_for_goes(
     evaluate_run(layout, list_runs(layout)[0], EvalRequest())
     assert list(folder.rglob("*.parquet")) == []
     assert len(trm_eval.sql("FROM traces", layout)) == 0
-    with pytest.raises(ResultError, match="no evaluation of it has traces: trm-eval run tiny"):
-        trm_eval.read_traces("tiny", layout)
 
 
 @pytest.mark.parametrize(

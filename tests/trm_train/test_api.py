@@ -70,7 +70,7 @@ def test_a_run_from_python_is_trained_evaluated_and_asked(layout: Layout, tmp_pa
     result = trm_eval.evaluate(run, quiet=True, limit=3)
     assert (result.run, result.row["count"]) == (run.name, 3)
     assert run.name in str(result)
-    assert trm_eval.read_predictions(run).collect().height == 3
+    assert trm_eval.sql("FROM predictions", layout).height == 3
     started = trm_train.train("quickstart", total_steps=10, init_from=run.name, root=layout, **OPTIONS)
     assert started.name != run.name
     assert started.metrics()["lm_loss"][0] < rows["lm_loss"][0]

@@ -21,7 +21,7 @@ from trm_train.config.run import InputSpec
 from trm_train.errors import CheckpointError, ConfigError
 from trm_train.experiments.registry import find_experiment
 from trm_train.mesh import fingerprints, make_mesh
-from trm_train.metrics import CLOCKED, metrics_frame, part_files, read_metrics
+from trm_train.metrics import CLOCKED, metrics_frame, read_metrics
 from trm_train.runs.record import CONFIG_FILE, find_record, read_record
 from trm_train.state import init_state
 from trm_train.step.train import make_train_step
@@ -86,11 +86,11 @@ def test_rows_by_dataset_add_up_to_the_total(trained: TrainResult) -> None:
 
 
 def test_the_frame_of_a_run_has_total_rows_and_rows_by_dataset_on_request(trained: TrainResult) -> None:
-    paths = part_files(trained.folder)
-    whole = metrics_frame(paths, experiment="mixed", run="r").collect()
+    metrics = read_metrics(trained.folder)
+    whole = metrics_frame(metrics, experiment="mixed", run="r")
     assert len(whole) == 12 + 2
     assert whole["dataset"].null_count() == 14
-    both = metrics_frame(paths, experiment="mixed", run="r", by_dataset=True).collect()
+    both = metrics_frame(metrics, experiment="mixed", run="r", by_dataset=True)
     assert len(both) == 3 * 14
     mazes = both.filter(dataset="mazes", split="train")
     assert mazes["lm_loss"].to_list() == [

@@ -22,7 +22,6 @@ from trm_data.storage import atomic
 from trm_data.storage.atomic import digest_of, stem_of
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main
-from trm_eval.errors import ResultError
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
@@ -79,7 +78,6 @@ def test_other_harm_is_named_too(layout: Layout, harm: str) -> None:
     for ask in (
         lambda: query_results(layout, EVERYTHING[0]),
         lambda: trm_eval.sql(EVERYTHING[0], layout),
-        lambda: trm_eval.read_predictions("tiny", layout),
     ):
         with pytest.raises(CorruptFileError, match=f"{path.name}: its bytes are not those that were written"):
             ask()
@@ -95,8 +93,6 @@ def test_a_missing_file_that_an_evaluation_names_is_said(layout: Layout) -> None
     with pytest.raises(QueryError, match="is missing, and an evaluation names it"):
         trm_eval.sql("SELECT count(*) FROM predictions", layout)
     assert trm_eval.sql("SELECT count(*) FROM predictions", layout, skip_damaged=True).item() == 0
-    with pytest.raises(ResultError, match="is missing; evaluate again"):
-        trm_eval.read_predictions("tiny", layout)
 
 
 @pytest.mark.parametrize("table", ["predictions", "evals", "runs", "train_metrics"])
@@ -129,7 +125,7 @@ def test_a_damaged_metric_part_stops_what_reads_it(layout: Layout, tmp_path: Pat
     harmed(part, random.Random(0))
     (folder,) = list_runs(layout)
     for read in (
-        lambda: trm_eval.read_train_metrics("tiny", layout),
+        lambda: read_metrics(folder),
         lambda: evaluate_run(layout, folder, EvalRequest()),
     ):
         with pytest.raises(CorruptFileError, match=part.name):
@@ -213,9 +209,8 @@ def test_metrics_of_steps_that_are_gone_are_said(layout: Layout) -> None:
             in (found.problems[0])
         )
         assert query_results(layout, "SELECT count(*) FROM evals").problems == ()
-        for read in (lambda: trm_eval.read_train_metrics("tiny", layout), lambda: read_metrics(folder, 12)):
-            with pytest.raises(CorruptFileError, match=f"the rows of steps {steps} are missing"):
-                read()
+        with pytest.raises(CorruptFileError, match=f"the rows of steps {steps} are missing"):
+            read_metrics(folder, 12)
         part.write_bytes(saved)
     assert query_results(layout, "SELECT count(*) FROM train_metrics").problems == ()
     assert read_metrics(folder).num_rows == 14

@@ -298,8 +298,6 @@ PREDICTIONS = _schema(
 
 NOTIONS = ("given_kept", "valid", "optimal")
 """Columns of predictions by `trm_data.kinds.base.Scores`; evals have <notion>_count."""
-LATE = (*NOTIONS, "sample", "oracle_exact", "rating")
-"""Columns of predictions that older files lack."""
 
 VOTES = _schema(
     [

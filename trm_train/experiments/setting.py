@@ -93,7 +93,9 @@ def parse_setting(scale: str | None, data: str | None) -> Setting | None:
     puzzles = data if data is not None else USUAL_DATA[named]
     if puzzles not in PUZZLES:
         said = one_of("--data", PUZZLES, puzzles)
-        raise ConfigError(f"{said}. Datasets are trm-train --data.dataset NAME and trm-eval run --dataset NAME")
+        raise ConfigError(
+            f"{said}. Datasets are trm-train --data.dataset NAME and trm-eval run --dataset NAME"
+        )
     setting = Setting(named, puzzles)
     if setting not in SETTINGS:
         raise ConfigError(

@@ -142,14 +142,14 @@ def test_every_number_is_that_of_the_tables(layout: Layout, groups: list[Group])
     assert set(measured.curves) == {member.run for member in measured.members}
     assert all(steps == [6, 12] for steps, _ in measured.curves.values())
     a, b = (
-        trm_eval.read_predictions(member.run, layout).collect().sort("row")["exact"]
+        trm_eval.sql(f"FROM predictions WHERE run = '{member.run}' ORDER BY row", layout)["exact"]
         for member in measured.members
     )
     paired = measured.paired[measured.members[0].run, measured.members[1].run]
     assert (paired.count, paired.only_a, paired.only_b) == (12, (a & ~b).sum(), (b & ~a).sum())
     assert len(findings(measured)) >= 2
     for member in measured.members:
-        answers = trm_eval.read_predictions(member.run, layout).collect()
+        answers = trm_eval.sql(f"FROM predictions WHERE run = '{member.run}'", layout)
         halts = answers["halt_step"]
         assert member.halted_share == pytest.approx(halts.is_not_null().mean())
         assert member.mean_halting_steps == pytest.approx(halts.fill_null(member.supervision_steps).mean())
