@@ -15,7 +15,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -184,8 +184,7 @@ def run(page: Path, only: Sequence[str], targets: Sequence[str], jobs: int) -> i
         futures = [pool.submit(one, program) for program in todo]
         for done, future in enumerate(as_completed(futures), start=1):
             program, row, seconds = future.result()
-            same = (program.key, program.target)
-            rows = [each for each in rows if (each["key"], each["target"]) != same]
+            rows = [each for each in rows if not _is_of(each, program)]
             rows.append(row | {"code": code, "experiments": list(program.experiments)})
             write_json(store, rows)
             page.write_text(render(rows, programs(), code))
@@ -200,11 +199,17 @@ def _say(line: str) -> None:
     sys.stderr.flush()
 
 
-def render(rows: Iterable[dict[str, Any]], wanted: Sequence[Program], code: str) -> str:
+def _is_of(row: dict[str, Any], program: Program) -> bool:
+    """Return whether a row is of a program, or of an earlier version of it."""
+    same = (row["key"], row["target"]) == (program.key, program.target)
+    return same or (row["experiment"], row["target"]) == (program.experiments[0], program.target)
+
+
+def render(rows: Sequence[dict[str, Any]], wanted: Sequence[Program], code: str) -> str:
     """Return the page; rows compiled from other code than this digest are marked."""
-    by_key = {(row["key"], row["target"]): row for row in rows}
-    known = [(each, by_key[each.key, each.target]) for each in wanted if (each.key, each.target) in by_key]
-    missing = [each for each in wanted if (each.key, each.target) not in by_key]
+    newest = {each: [row for row in rows if _is_of(row, each)][-1:] for each in wanted}
+    known = [(each, row) for each, found in newest.items() for row in found]
+    missing = [each for each, found in newest.items() if not found]
     fitting = [row for _, row in known if row["fits"]]
     head = HEAD.format(
         total=len(wanted),
@@ -217,9 +222,10 @@ def render(rows: Iterable[dict[str, Any]], wanted: Sequence[Program], code: str)
         "| run | target | memory a device (GB) | fits | step (ms) | peak | run (h) | sent a step (MB) | changed |",
     ]
     lines.append("|---|---|---|---|---|---|---|---|---|")
-    lines += [_line(program, row, "" if row["code"] == code else " *") for program, row in known]
-    if any(row["code"] != code for _, row in known):
-        lines += ["", "Rows with * were compiled from an earlier version of the step."]
+    earlier = [(program, row) for program, row in known if (row["code"], row["key"]) != (code, program.key)]
+    lines += [_line(program, row, " *" * ((program, row) in earlier)) for program, row in known]
+    if earlier:
+        lines += ["", f"Rows with *, {len(earlier)} of {len(known)}, were compiled from an earlier version of the step."]
     if missing:
         names = ", ".join(f"{each.experiments[0]} on {each.target}" for each in missing)
         lines += ["", f"Not compiled yet: {names}."]

@@ -38,6 +38,7 @@ def test_a_page_says_what_fits_and_what_is_not_compiled() -> None:
     wanted = [Program(("exp01c", "exp08a"), "v4-64", "a"), Program(("trm_maze",), "h100", "b")]
     row: dict[str, Any] = {
         "key": "a",
+        "experiment": "exp01c",
         "target": "v4-64",
         "code": "now",
         "fits": True,
@@ -54,10 +55,11 @@ def test_a_page_says_what_fits_and_what_is_not_compiled() -> None:
         in page
     )
     assert page.endswith("Not compiled yet: trm_maze on h100.\n")
-    refused = {"key": "b", "target": "h100", "code": "old", "fits": False, "error": "needs 90.0 GB"}
+    refused: dict[str, Any] = {"key": "earlier", "experiment": "trm_maze", "target": "h100", "code": "old"}
+    refused |= {"fits": False, "error": "needs 90.0 GB"}
     page = render([row, refused], wanted, "now")
     assert "| `trm_maze` * | h100 | | no | | | | | needs 90.0 GB |" in page
-    assert page.endswith("Rows with * were compiled from an earlier version of the step.\n")
+    assert page.endswith("Rows with *, 1 of 2, were compiled from an earlier version of the step.\n")
 
 
 def test_the_digest_of_the_code_reads_files_that_exist() -> None:
