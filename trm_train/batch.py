@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,7 +34,7 @@ from trm_train.config.overrides import parse_config
 from trm_train.config.run import InputSpec, RunConfig, check_config, identity_hash
 from trm_train.cost import Cost, cost_of
 from trm_train.errors import ConfigError
-from trm_train.experiments.dataset import is_named, plan_datasets, with_puzzles_at_hand
+from trm_train.experiments.dataset import is_named, plan_datasets
 from trm_train.experiments.registry import Experiment, find_run_of
 from trm_train.experiments.sweep import Grid, Sweep, make_sweep, words_of_points
 from trm_train.runs.record import input_spec, run_folder, run_name
@@ -87,7 +87,6 @@ def plan_batch(
     seeds: Sequence[int],
     layout: Layout,
     change: Callable[[RunConfig], RunConfig] = lambda config: config,
-    sources: Mapping[str, str] | None = None,
 ) -> list[PlannedRun]:
     """Return the runs of experiments, seed by seed, in the order of the experiments.
 
@@ -96,7 +95,6 @@ def plan_batch(
         seeds: Seeds of each experiment.
         layout: The root.
         change: Overrides, applied to every configuration.
-        sources: Source of the puzzles by kind, if not the source of the dataset.
     """
     names: dict[tuple[str, int], list[str]] = {}
     for seed in seeds:
@@ -104,7 +102,7 @@ def plan_batch(
             names.setdefault((item.alias_of() or item.name, seed), []).append(item.name)
     setting = {item.alias_of() or item.name: item.setting() for item in items}
     runs = [
-        _planned(find_run_of(asked[0], setting[name]), seed, tuple(asked), layout, change, sources or {})
+        _planned(find_run_of(asked[0], setting[name]), seed, tuple(asked), layout, change)
         for (name, seed), asked in names.items()
     ]
     return _noting_equals(runs)
@@ -117,7 +115,6 @@ def plan_sweep(
     seeds: Sequence[int],
     layout: Layout,
     change: Callable[[RunConfig], RunConfig] = lambda config: config,
-    sources: Mapping[str, str] | None = None,
 ) -> tuple[Sweep, list[PlannedRun]]:
     """Return a sweep and its runs, seed by seed, in the order of the grid.
 
@@ -128,7 +125,6 @@ def plan_sweep(
         seeds: Seeds of each combination.
         layout: The root.
         change: Overrides for every run.
-        sources: Source of the puzzles by kind, if not the source of the dataset.
 
     Raises:
         ConfigError: An option or value is not possible, or a sweep of this name has other values.
@@ -143,7 +139,6 @@ def plan_sweep(
             [seed],
             layout,
             lambda config, words=words: parse_config(change(config), [*words]),
-            sources,
         )
     ]
     item = runs[0].experiment
@@ -172,10 +167,8 @@ def _planned(
     names: tuple[str, ...],
     layout: Layout,
     change: Callable[[RunConfig], RunConfig],
-    sources: Mapping[str, str],
 ) -> PlannedRun:
     config = change(dataclasses.replace(item.make(), seed=seed))
-    config, note = with_puzzles_at_hand(config, sources, layout)
     try:
         check_config(config)
     except ConfigError as error:
@@ -190,7 +183,6 @@ def _planned(
         folder=run_folder(layout, item, config),
         cost=cost,
         testing_flops=None if rows is None or cost is None else cost.testing_flops(config, *rows[1:]),
-        note=note,
         varies=item.says(config),
     )
 

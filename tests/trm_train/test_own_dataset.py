@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 import shutil
 from pathlib import Path
@@ -10,12 +11,15 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import PROJECT, error_of, run_here
+from trm_data.building.flow import build_dataset
 from trm_data.cli import main as data_main
-from trm_data.storage.root import Layout
+from trm_data.errors import DatasetNotFoundError
+from trm_data.storage.root import Layout, resolve_root
 from trm_train.cli import main
 from trm_train.config.data import MixtureConfig
 from trm_train.experiments.registry import find_experiment
 from trm_train.runs.record import run_name
+from trm_train.training.prepare import check_dataset_is_built
 
 BUILD = (
     "build", "maze", "--grid", "5x5", "--size", "6", "--val-size", "2", "--test-size", "2", "--min-path", "4",
@@ -73,3 +77,19 @@ def test_the_runs_on_the_page_are_named_as_training_names_them() -> None:
     mixed = dataclasses.replace(plain, data=mixture, total_steps=3000)
     expected = {run_name("quickstart", config) for config in (own, mixed)}
     assert set(re.findall(r"quickstart-[0-9a-f]{8}-s0", text)) == expected
+
+
+def test_a_dataset_with_the_name_of_another_is_not_that_of_the_experiment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], request_small
+) -> None:
+    """Another dataset has the name that the experiment's dataset would get."""
+    name = "sudoku-extreme-1000-aug-1000"
+    build_dataset(request_small(name=name), resolve_root(tmp_path))
+    config = find_experiment("trm_sudoku_mlp").make()
+    assert config.data.only_dataset() != name
+    with pytest.raises(DatasetNotFoundError):
+        check_dataset_is_built(config, resolve_root(tmp_path))
+    with pytest.raises(SystemExit, match="0"):
+        main(["batch", "trm_sudoku_mlp", "--dry-run", "--json", "--root", str(tmp_path)])
+    (fact,) = json.loads(capsys.readouterr().out)
+    assert (fact["dataset"], fact["dataset_ready"]) == (name, False)

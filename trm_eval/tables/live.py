@@ -25,7 +25,6 @@ from trm_eval.tables.schema import CLAIMS, EXPERIMENTS, PUZZLE_TOKENS, STORED
 from trm_eval.tables.writer import token_lists
 from trm_train.config.run import RunConfig, config_to_json, identity_hash
 from trm_train.errors import ForeignRunError
-from trm_train.experiments.dataset import without_files
 from trm_train.experiments.registry import Experiment, load_experiments
 from trm_train.experiments.setting import Setting
 from trm_train.experiments.sweep import Sweep, sweep_experiments
@@ -109,13 +108,8 @@ def experiment_table(sweeps: Iterable[Sweep] = ()) -> pa.Table:
 
 @lru_cache(1_000)
 def _experiment_rows(item: Experiment) -> list[dict[str, Any]]:
-    """Return a row for each setting and for each of its datasets that can be built without files."""
-    return [
-        _experiment_row(item, setting, config)
-        for setting in item.settings
-        for config in [item.make(setting), without_files(item.make(setting))]
-        if config is not None
-    ]
+    """Return a row for each setting."""
+    return [_experiment_row(item, setting, item.make(setting)) for setting in item.settings]
 
 
 def _experiment_row(item: Experiment, setting: Setting, config: RunConfig) -> dict[str, Any]:

