@@ -225,7 +225,10 @@ def render(rows: Sequence[dict[str, Any]], wanted: Sequence[Program], code: str)
     earlier = [(program, row) for program, row in known if (row["code"], row["key"]) != (code, program.key)]
     lines += [_line(program, row, " *" * ((program, row) in earlier)) for program, row in known]
     if earlier:
-        lines += ["", f"Rows with *, {len(earlier)} of {len(known)}, were compiled from an earlier version of the step."]
+        lines += [
+            "",
+            f"Rows with *, {len(earlier)} of {len(known)}, were compiled from an earlier version of the step.",
+        ]
     if missing:
         names = ", ".join(f"{each.experiments[0]} on {each.target}" for each in missing)
         lines += ["", f"Not compiled yet: {names}."]
