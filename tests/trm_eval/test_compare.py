@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import shutil
 import sys
@@ -15,12 +16,9 @@ import pytest
 from tests.conftest import run_here
 from tests.recorded import recorded_root
 from trm_data.storage.root import Layout, resolve_root
-from trm_eval import identity
 from trm_eval.cli import main
 from trm_eval.compare import compare
 from trm_eval.errors import EvalError
-from trm_eval.evaluation.flow import evaluate_run
-from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
 from trm_train.cli import main as train_main
 from trm_train.experiments import registry
@@ -101,35 +99,6 @@ def test_two_ways_to_answer_of_one_run(two: tuple[Layout, str, str]) -> None:
     assert compare(layout, a, two[2]).a.evaluation == plain  # a run means its plain test
 
 
-@pytest.mark.integration
-def test_evaluations_that_were_superseded_are_compared_in_any_order(
-    two: tuple[Layout, str, str], tmp_path: Path
-) -> None:
-    layout = resolve_root(shutil.copytree(two[0].place, tmp_path / "root", symlinks=True))
-    (folder,) = [folder for folder in list_runs(layout) if folder.name == two[1]]
-    row = query_results(layout, "SELECT * FROM all_evals WHERE run = ? AND how = 'max_steps'", [two[1]])
-    old = dict(zip(row.columns, row.rows[0], strict=True))["evaluation"]
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(identity, "EVALUATION_VERSION", 99)
-        new = evaluate_run(layout, folder, EvalRequest()).row["evaluation"]
-    assert new != old
-    assert query_results(
-        layout, "SELECT evaluation FROM evals WHERE run = ? AND how = 'max_steps'", [two[1]]
-    ).rows == [(new,)]
-    one, other = compare(layout, old, new), compare(layout, new, old)
-    assert one.both == other.both.turned()
-    assert one.both.count == 12
-    assert [name for name, _ in one.strata] == [name for name, _ in other.strata] != []
-
-
-def test_a_missing_file_is_named(two: tuple[Layout, str, str], tmp_path: Path) -> None:
-    layout = resolve_root(shutil.copytree(two[0].place, tmp_path / "root", symlinks=True))
-    for part in Path(layout.place).glob(f"results/predictions/**/run={two[2]}/*.parquet"):
-        part.unlink()
-    with pytest.raises(EvalError, match="is missing, and an evaluation names it; evaluate again"):
-        compare(layout, two[1], two[2])
-
-
 def test_the_command_prints_and_gives_json(two: tuple[Layout, str, str]) -> None:
     layout, a, b = two
     done = run_here(main, "compare", a, b, "--root", layout.place)
@@ -199,25 +168,9 @@ def test_two_experiments_are_compared_over_the_seeds_that_both_have(
     study.write_text(STUDY)
     try:
         runs = {}
-        for name, seed in (
-            ("narrow_net", 0),
-            ("narrow_net", 1),
-            ("narrow_net", 2),
-            ("wide_net", 0),
-            ("wide_net", 1),
-        ):
-            given = (
-                "run",
-                name,
-                "--experiments",
-                str(study),
-                "--seed",
-                str(seed),
-                "--tracking",
-                "none",
-                "--json",
-            )
-            runs[name, seed] = json.loads(run_here(train_main, *given).stdout)["run"]
+        for name, seed in [*itertools.product(("narrow_net", "wide_net"), (0, 1)), ("narrow_net", 2)]:
+            words = f"run {name} --experiments {study} --seed {seed} --tracking none --json"
+            runs[name, seed] = json.loads(run_here(train_main, *words.split()).stdout)["run"]
             assert run_here(main, "run", runs[name, seed], "--json").returncode == 0
         done = run_here(main, "compare", "narrow_net", "wide_net", "--json")
         assert done.returncode == 0, done.stderr

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
-from hypothesis import strategies as st
 
 from trm_eval.evaluation.row import depth_counts
 
@@ -33,16 +31,3 @@ def test_rows_without_labels_count_nowhere() -> None:
         "halting_by_depth": [0, 1],
         "halting_exact_by_depth": [0, 1],
     }
-
-
-@given(st.integers(1, 6), st.integers(0, 9), st.randoms(use_true_random=False))
-def test_every_row_halts_once_or_never(steps: int, rows: int, draws: object) -> None:
-    random = np.random.default_rng(draws.randint(0, 2**32 - 1))
-    wrong = random.integers(0, 3, (steps, rows)).astype(np.int32)
-    halts = random.integers(0, steps + 1, rows).astype(np.int32)
-    counts = depth_counts(wrong, halts, np.ones(rows, np.bool_))
-    assert counts["halting_by_depth"].sum() == (halts > 0).sum()
-    assert (counts["halting_exact_by_depth"] <= counts["halting_by_depth"]).all()
-    assert counts["halting_exact_by_depth"].sum() == sum(
-        wrong[halt - 1, row] == 0 for row, halt in enumerate(halts) if halt
-    )

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-
-import jax
-
 from tests.trm_eval.conftest import Evaluated
-from trm_eval.evaluation.prepare import digest_of_weights, evaluation_facts
+from trm_eval.evaluation.prepare import evaluation_facts
 from trm_eval.identity import EvalRequest, Sampling
-from trm_eval.infer import restore
 from trm_train.hosts import differences
 
 
@@ -32,10 +27,3 @@ def test_what_differs_is_a_fact_of_its_own(evaluated: Evaluated) -> None:
         assert line.startswith(f"1: {name} is ")
     two, three = (facts(EvalRequest(sampling=Sampling(samples=number))) for number in (2, 3))
     assert differences([two, three], str) == ["1: sampling.samples is 3, of 0 2"]
-
-
-def test_other_weights_have_another_digest(evaluated: Evaluated) -> None:
-    weights = restore(evaluated.folder, evaluated.record, step=12, weights="ema").weights
-    other = dataclasses.replace(weights, params=jax.tree.map(lambda leaf: leaf * 2, weights.params))
-    assert digest_of_weights(weights) == digest_of_weights(dataclasses.replace(weights))
-    assert digest_of_weights(other) != digest_of_weights(weights)

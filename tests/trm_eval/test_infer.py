@@ -9,7 +9,6 @@ from tests.trm_eval.conftest import Evaluated
 from trm_eval.identity import EvalRequest
 from trm_eval.infer import compile_rollout, restore
 from trm_eval.rollout import Inferred, RowReader, choose_rows
-from trm_eval.tables.query import query_results
 from trm_train.errors import CheckpointError
 
 
@@ -77,16 +76,6 @@ def test_the_halting_step_is_the_first_with_a_positive_logit(evaluated: Evaluate
 def test_averaged_and_raw_weights_are_two_networks(evaluated: Evaluated) -> None:
     ema, raw = inferred(evaluated), inferred(evaluated, weights="raw")
     assert not np.array_equal(joined(ema, "q_halt_logits"), joined(raw, "q_halt_logits"))
-
-
-def test_the_table_holds_what_was_predicted(evaluated: Evaluated) -> None:
-    query = "SELECT prediction, q_halt_logit FROM predictions WHERE evaluation = ? ORDER BY row"
-    rows = query_results(evaluated.layout, query, [evaluated.row["evaluation"]]).rows
-    batches = inferred(evaluated)
-    np.testing.assert_array_equal([tokens for tokens, _ in rows], joined(batches, "predictions"))
-    np.testing.assert_array_equal(
-        np.array([logit for _, logit in rows], np.float32), joined(batches, "q_halt_logits")
-    )
 
 
 def test_a_checkpoint_that_is_not_there(evaluated: Evaluated) -> None:

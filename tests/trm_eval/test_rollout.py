@@ -89,7 +89,7 @@ def plain(restless: Restless) -> list[list[Inferred]]:
     return [answered(restless, EvalRequest(), steps=n) for n in range(1, STEPS + 1)]
 
 
-@pytest.mark.parametrize("slots", [256, 7, 16])
+@pytest.mark.parametrize("slots", [256, 7])
 def test_rows_halt_where_and_as_in_training(
     restless: Restless,
     plain: list[list[Inferred]],
@@ -284,15 +284,3 @@ def _tied(answers: list[bytes], margins: NDArray[np.float32]) -> bool:
         for answer in votes
     ]
     return len(set(keys)) < len(keys)
-
-
-def test_the_residual_and_the_rules_choose_without_labels() -> None:
-    tokens = np.zeros((3, 2, 4), np.uint8)
-    margins = np.array([[1.0, 3.0], [2.0, 2.0], [0.0, 1.0]], np.float32)
-    steps = np.zeros((3, 2), np.int32)
-    residuals = np.array([[0.3, 0.1], [0.2, 0.1], [0.2, 0.0]], np.float32)
-    by_residual = choices("residual", tokens, margins, steps, residuals)
-    assert by_residual.tolist() == [[0, 0], [1, 0], [1, 2]]  # tie: the most confident, then the first
-    lawful = np.array([[False, False], [False, True], [True, True]])
-    by_rules = choices("rules", tokens, margins, steps, None, lawful)
-    assert by_rules.tolist() == [[0, 0], [1, 1], [2, 1]]  # the most confident while none is lawful

@@ -38,35 +38,6 @@ def layout(evaluated: Evaluated, tmp_path: Path) -> Layout:
 
 
 @pytest.mark.integration
-def test_depths_are_one_pass_and_every_depth_is_a_row(layout: Layout) -> None:
-    done = run_here(main, "run", "tiny", "--steps", "2,5,1", "--root", layout.place)
-    assert done.returncode == 0, done.stderr
-    assert "5 supervision steps a puzzle" in done.stdout
-    assert "what is given is kept " in done.stdout
-    assert "legal answers " in done.stdout
-    for word in ("trm-eval sql @scaling", "any_of_percent", "lost_percent"):
-        assert word in done.stdout
-    rows = query_results(
-        layout,
-        "SELECT depth, exact_count, wrong_cells, halted_count FROM depth WHERE supervision_steps = 5 ORDER BY depth",
-    ).rows
-    assert [row[0] for row in rows] == [1, 2, 3, 4, 5]
-    for depth, exact, wrong, _ in rows:
-        again = run_here(main, "run", "tiny", "--steps", str(depth), "--root", layout.place, "--json")
-        row = json.loads(again.stdout)
-        assert (row["exact_count"], row["wrong_cells"]) == (exact, wrong)
-        assert row["exact_by_depth"][-1] == exact
-    halted = [row[3] for row in rows]
-    assert halted == sorted(halted)
-    never = query_results(
-        layout,
-        "SELECT count(*) FROM predictions AS p JOIN evals AS e USING (evaluation) "
-        "WHERE e.supervision_steps = 5 AND p.halt_step IS NULL",
-    ).rows[0][0]
-    assert halted[-1] == 12 - never
-
-
-@pytest.mark.integration
 def test_all_checkpoints_of_several_runs(trained: Evaluated, tmp_path: Path) -> None:
     layout = resolve_root(shutil.copytree(trained.layout.place, tmp_path / "root", symlinks=True))
     done = run_here(
@@ -103,17 +74,10 @@ def test_runs_are_found_once_by_names_and_globs(layout: Layout) -> None:
         find_runs(layout, ["tiny", "x*"])
 
 
-@pytest.mark.parametrize(
-    "steps",
-    [
-        "1,",
-        "2,-1",
-    ],
-)
-def test_what_is_no_number_of_steps(steps: str) -> None:
-    done = run_here(main, "run", "tiny", "--steps", steps)
+def test_what_is_no_number_of_steps() -> None:
+    done = run_here(main, "run", "tiny", "--steps", "2,-1")
     assert done.returncode == 2
-    assert f"--steps: got {steps!r}; expected whole numbers of at least 1, separated by commas" in done.stderr
+    assert "--steps: got '2,-1'; expected whole numbers of at least 1, separated by commas" in done.stderr
 
 
 def test_no_run_and_no_rows() -> None:
@@ -174,21 +138,6 @@ def test_what_was_evaluated_is_said_where_other_results_are_damaged(layout: Layo
     assert f"written, but the tables cannot be read: {victim}: its bytes are not those" in done.stderr
 
 
-@pytest.mark.integration
-def test_another_dataset_of_the_same_encoding(layout: Layout, request_small: Any) -> None:
-    """The result names the dataset, and differs from the test on the run's own dataset."""
-    build_dataset(request_small(seed=4, name="other"), layout, shard_examples=200)
-    done = run_here(main, "run", "tiny", "--dataset", "other", "--root", layout.place, "--json")
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["dataset"] == "other"
-    assert len(query_results(layout, "SELECT * FROM evals").rows) == 2
-    own = run_here(main, "run", "tiny", "--dataset", "small", "--root", layout.place, "--json")
-    assert json.loads(own.stdout)["evaluation"] != json.loads(done.stdout)["evaluation"]
-    assert (
-        len(query_results(layout, "SELECT * FROM evals").rows) == 2
-    )  # naming its own dataset is the same request
-
-
 def test_a_dataset_of_another_encoding_is_refused(layout: Layout, request_small: Any) -> None:
     build_dataset(
         request_small(options=SudokuOptions(box_rows=2, box_columns=2), size=4, name="narrow"),
@@ -204,9 +153,7 @@ def test_a_dataset_of_another_encoding_is_refused(layout: Layout, request_small:
     ("options", "message"),
     [
         (["--noise", "0.3"], "--noise, --select and --sample-seed: require --samples K"),
-        (["--samples", "2", "--noise", "0"], "--noise: above 0"),
         (["--samples", "2", "--mode", "halting"], "not with --samples"),
-        (["--latent-init", "random"], "--latent-init random: requires --samples K"),
         (["--subset-seed", "1"], "a number from 0 on that draws --limit N rows; give both"),
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +16,9 @@ from trm_data.kinds.registry import load_kind
 from trm_data.storage.root import resolve_root
 from trm_eval.cli import main
 from trm_eval.errors import ResultError
-from trm_eval.evaluation.flow import evaluate_run
-from trm_eval.identity import EvalRequest
 from trm_eval.report.evaluation import print_predicted
 from trm_eval.show import find_answered
 from trm_eval.tables.query import query_results
-from trm_train.runs.record import list_runs
 
 
 def test_the_first_puzzles_as_they_are(evaluated: Evaluated) -> None:
@@ -88,31 +84,6 @@ def test_one_row_of_one_evaluation(evaluated: Evaluated, tmp_path: Path) -> None
     assert "--index and --which wrong: use only one of them" in refused.stderr
 
 
-@pytest.mark.integration
-def test_a_missing_file_is_the_reason_why_there_are_none(evaluated: Evaluated, tmp_path: Path) -> None:
-    layout = resolve_root(shutil.copytree(evaluated.layout.place, tmp_path / "root", symlinks=True))
-    (part,) = Path(layout.place).glob("results/predictions/**/*.parquet")
-    part.unlink()
-    for index in (None, 0):
-        with pytest.raises(
-            ResultError, match=f"{part.name}: is missing, and an evaluation names it; evaluate again"
-        ):
-            find_answered(layout, evaluated.record.run, count=1, index=index)
-
-
-@pytest.mark.integration
-def test_of_several_evaluations_the_shown_one_is_named(evaluated: Evaluated, tmp_path: Path) -> None:
-    layout = resolve_root(shutil.copytree(evaluated.layout.place, tmp_path / "root", symlinks=True))
-    words = ["show", evaluated.record.run, "--count", "1", "--root", layout.place]
-    assert "of evaluation" not in run_here(main, *words).stdout
-    (folder,) = list_runs(layout)
-    newer = evaluate_run(layout, folder, EvalRequest(limit=5)).row["evaluation"]
-    assert (
-        f"of evaluation {newer}; {evaluated.record.run} has 1 more (--evaluation ID)"
-        in run_here(main, *words).stdout
-    )
-
-
 def test_a_puzzle_its_answer_and_its_solution_have_headings(
     evaluated: Evaluated, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -124,14 +95,3 @@ def test_a_puzzle_its_answer_and_its_solution_have_headings(
     assert sum(line.count("x") for line in boards) == puzzle.wrong_cells + 1  # once more in the legend
     print_predicted(dataclasses.replace(puzzle, exact=True, wrong_cells=0))
     assert capsys.readouterr().out.splitlines()[1].split() == ["given", "answer"]
-
-
-def test_given_cells_are_those_of_the_puzzle(evaluated: Evaluated) -> None:
-    (puzzle,) = find_answered(evaluated.layout, evaluated.record.run, count=1)
-    solved = puzzle.draw(puzzle.label, puzzle.tokens)
-    assert solved.answered is not None
-    assert solved.changed is not None
-    assert (solved.answered.ravel() == (puzzle.tokens == 1)).all()
-    assert (solved.changed == solved.answered).all()
-    assert solved.marked is not None
-    assert not solved.marked.any()

@@ -51,17 +51,11 @@ def test_the_last_cycle_of_every_step_is_what_the_evaluation_says(
     assert last["exact"].to_list() == predictions["exact"].to_list()
     np.testing.assert_allclose(last["q_halt_logit"], predictions["q_halt_logit"], rtol=1e-5)
     assert found["latents"].null_count() == found["latent_shape"].null_count() == len(found)
-    summed = trm_eval.sql(
-        "SELECT t.supervision_step AS step, sum(t.wrong_cells) AS wrong FROM traces AS t "
-        f"WHERE t.cycle = {cycles} GROUP BY 1 ORDER BY 1",
-        layout,
-    )
     all_rows = traced(layout, 100)  # more rows than there are
     assert all_rows["row"].n_unique() == 12
     whole = all_rows.filter(pl.col("cycle") == cycles).group_by("supervision_step", maintain_order=True)
     by_depth = whole.agg(pl.col("wrong_cells").sum())["wrong_cells"].to_list()
     assert by_depth == evaluated.row["wrong_cells_by_depth"]
-    assert len(summed) == steps
 
 
 @pytest.mark.integration
@@ -96,7 +90,6 @@ def test_the_id_is_the_same_with_and_without_and_what_is_not_asked_for_goes(
     [
         (EvalRequest(traces=-1), "--traces: rows, at least 0, got -1"),
         (EvalRequest(latents=True), "--latents: requires --traces"),
-        (EvalRequest(traces=1, mode="halting"), "--traces: needs one answer"),
         (EvalRequest(traces=1, sampling=Sampling(samples=2)), "--traces: needs one answer"),
     ],
 )

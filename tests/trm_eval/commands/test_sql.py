@@ -1,16 +1,11 @@
-"""`trm-eval sql`: every form of an answer, a query from a pipe, and a real terminal."""
+"""`trm-eval sql`: every form of an answer, and a query from a pipe."""
 
 from __future__ import annotations
 
 import io
 import json
-import os
-import pty
-import re
-import select
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import polars as pl
@@ -85,17 +80,9 @@ def test_the_ending_of_a_file_says_what_it_holds(evaluated: Evaluated, tmp_path:
 
 @pytest.mark.integration
 def test_parquet_keeps_types_and_comes_through_a_pipe(evaluated: Evaluated) -> None:
-    code = "from trm_eval.cli import main; main()"
-    command = [
-        sys.executable,
-        "-c",
-        code,
-        "sql",
-        "SELECT run, created_at, exact_by_depth, exact_accuracy FROM evals",
-    ]
-    done = subprocess.run(
-        [*command, "--format", "parquet", "--root", evaluated.layout.place], capture_output=True, check=True
-    )
+    words = "SELECT run, created_at, exact_by_depth, exact_accuracy FROM evals", "--format", "parquet"
+    command = [sys.executable, "-m", "trm_eval", "sql", *words, "--root", evaluated.layout.place]
+    done = subprocess.run(command, capture_output=True, check=True)
     frame = pl.read_parquet(io.BytesIO(done.stdout))
     assert frame["run"].to_list() == [evaluated.record.run]
     assert frame.schema["created_at"] == pl.Datetime("us", "UTC")
@@ -104,67 +91,9 @@ def test_parquet_keeps_types_and_comes_through_a_pipe(evaluated: Evaluated) -> N
     assert empty.stdout == "step\n"
 
 
-@pytest.mark.integration
-def test_a_terminal_is_told_which_columns_it_has_no_room_for(evaluated: Evaluated, tmp_path: Path) -> None:
-    query = "SELECT run, evaluation, split_digest, exact_accuracy FROM evals"
-    with Terminal(evaluated, tmp_path, query) as terminal:
-        said = terminal.read_to(r"shows\s+all")
-        assert evaluated.record.run in said
-        assert "columns hidden" in said
-        assert "--wide or --format vertical" in said
-        assert terminal.code() == 0
-    with Terminal(evaluated, tmp_path, query, "--wide") as terminal:
-        assert "exact_accuracy" in terminal.read_to("exact_accuracy")
-        assert terminal.code() == 0
-    with Terminal(evaluated, tmp_path, query, "--format", "vertical") as terminal:
-        assert re.search(r" split_digest +[0-9a-f]{64}\r\n", terminal.read_to(r"exact_accuracy +\d"))
-        assert terminal.code() == 0
-
-
 def test_a_query_comes_from_a_pipe(evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("SELECT count(*) AS n\nFROM runs;\n"))
     assert sql(evaluated, "--format", "csv").stdout == "n\n1\n"
     monkeypatch.setattr(sys, "stdin", io.StringIO(" \n"))
     done = sql(evaluated)
     assert (done.returncode, "no query in standard input" in done.stderr) == (2, True)
-
-
-class Terminal:
-    """`trm-eval sql` on a pseudo-terminal, as a person has it."""
-
-    def __init__(self, evaluated: Evaluated, cache: Path, *arguments: str) -> None:
-        self._primary, secondary = pty.openpty()
-        code = "from trm_eval.cli import main; main()"
-        environment = {**os.environ, "TRM_CACHE": str(cache), "TERM": "dumb", "INPUTRC": "/dev/null"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", code, "sql", *arguments, "--root", evaluated.layout.place],
-            stdin=secondary, stdout=secondary, stderr=secondary, env=environment, start_new_session=True,
-        )  # fmt: skip
-        os.close(secondary)
-        self.seen = ""
-
-    def __enter__(self) -> Terminal:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
-        os.close(self._primary)
-
-    def read_to(self, pattern: str, limit_s: float = 60.0) -> str:
-        """What it says from now on, up to a pattern."""
-        said, ends = "", time.monotonic() + limit_s
-        while not re.search(pattern, said):
-            assert time.monotonic() < ends, f"no {pattern!r} in {said!r}"
-            if select.select([self._primary], [], [], 0.2)[0]:
-                try:
-                    said += os.read(self._primary, 65_536).decode()
-                except OSError:  # it has ended
-                    break
-        self.seen += said
-        assert re.search(pattern, said), said
-        return said
-
-    def code(self) -> int:
-        return self._process.wait(60)

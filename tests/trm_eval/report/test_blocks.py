@@ -56,23 +56,16 @@ def test_accuracies_of_one_name_are_in_one_line() -> None:
     ("shares", "limits"),
     [
         ([0.0, 0.0], (-0.15, 5.0)),
-        ([0.0, 0.38], (-0.15, 5.0)),
         ([100.0, 100.0], (94.5, 100.165)),
         ([50.0, 50.2], (47.6, 52.6)),
-        ([0.0, 100.0], (-3.0, 103.0)),
         ([20.0, 60.0], (18.0, 62.0)),
     ],
 )
-@pytest.mark.parametrize("which", ["x", "y"])
 def test_an_axis_in_percent_ends_at_0_and_100_and_is_not_narrow(
-    shares: list[float], limits: tuple[float, float], which: str
+    shares: list[float], limits: tuple[float, float]
 ) -> None:
     axis = matplotlib.figure.Figure().subplots()
-    if which == "x":
-        axis.plot(shares, [1, 2])
-        axis.set_xlabel("exact accuracy, test (%)")
-    else:
-        axis.plot([1, 2], shares)
-        axis.set_ylabel("exact accuracy, test (%)")
+    axis.plot([1, 2], shares)
+    axis.set_ylabel("exact accuracy, test (%)")
     limit_percent(axis)
-    assert getattr(axis, f"get_{which}lim")() == pytest.approx(limits)
+    assert axis.get_ylim() == pytest.approx(limits)

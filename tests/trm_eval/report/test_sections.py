@@ -24,7 +24,6 @@ from trm_eval.report.breakdown import (
 from trm_eval.report.group import Group, Member
 from trm_eval.report.page import DIFFERENT_TESTS, findings
 from trm_eval.report.sections import provenance_blocks, puzzle_blocks
-from trm_eval.report.verdict import best_of
 from trm_eval.tables.query import query_results
 from trm_train.experiments.guide import Guide
 from trm_train.runs.record import find_run
@@ -100,16 +99,6 @@ def test_puzzles_are_drawn_with_the_command_that_shows_one_step_by_step(
     assert "--split test --row 0 --trace" in blocks[-1].text
 
 
-@pytest.mark.integration
-def test_what_cannot_be_drawn_is_said(evaluated: Evaluated, group: Group, tmp_path: Path) -> None:
-    home = resolve_root(tmp_path / "home")
-    copy_root(evaluated.layout, home, "results")
-    (said,) = puzzle_blocks(home, [group])[1:]
-    assert isinstance(said, Text)
-    assert said.text.startswith(f"No puzzles of `{evaluated.record.run}` are drawn: no dataset 'small'")
-    assert str(tmp_path) not in said.text
-
-
 def test_where_the_numbers_come_from(evaluated: Evaluated, group: Group, tmp_path: Path) -> None:
     _, datasets, _, runs, *_ = provenance_blocks(evaluated.layout, [group], [])
     (fact,) = datasets.data
@@ -122,23 +111,6 @@ def test_where_the_numbers_come_from(evaluated: Evaluated, group: Group, tmp_pat
     home = resolve_root(tmp_path)
     copy_root(evaluated.layout, home, "results")
     assert provenance_blocks(home, [group], [])[1].data[0]["here"] == "not there"
-
-
-@pytest.mark.integration
-def test_runs_that_tie_are_said_to(evaluated: Evaluated, group: Group) -> None:
-    (member,) = group.members
-    both = dataclasses.replace(
-        group, members=[member, dataclasses.replace(member, experiment="other", run="other-00000000-s0")]
-    )
-    assert [[each.experiment for each in of] for of in best_of(both)] == [["tiny"], ["other"]]
-    assert findings(both)[0].startswith("tiny and other tie: 0.0%")
-    said = [block.text for block in puzzle_blocks(evaluated.layout, [both]) if isinstance(block, Text)]
-    assert "one of 2 runs that tie" in said[0]
-    better = dataclasses.replace(
-        both, members=[dataclasses.replace(member, exact_accuracy=0.5), both.members[1]]
-    )
-    assert findings(better)[0].startswith("best is tiny: 50.0%")
-    assert findings(group)[0].startswith("tiny: 0.0%")
 
 
 def test_no_run_is_the_best_of_those_that_are_tested_on_different_puzzles(group: Group) -> None:

@@ -42,7 +42,7 @@ from trm_train.experiments import registry
 from trm_train.experiments.claim import Better
 from trm_train.experiments.guide import Guide, Quantity
 from trm_train.experiments.registry import Experiment, find_run_of, select_experiments
-from trm_train.experiments.setting import SETTINGS, Setting
+from trm_train.experiments.setting import Setting
 from trm_train.training.loop import train
 
 SETTING = Setting("tiny", "generated")
@@ -276,36 +276,6 @@ def test_the_command(layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.integration
-def test_a_report_without_png_names_none(layout: Layout, tmp_path: Path) -> None:
-    out = tmp_path / "mini"
-    command = ["report", "measured", "--scale", "tiny", "--root", layout.place, "--out", str(out), "--no-png"]
-    with pytest.raises(SystemExit, match="0"):
-        main(command)
-    assert not [path.name for path in tmp_path.rglob("*.png")]
-    assert "measured.svg" in {path.name for path in out.iterdir()}
-    text, page = (out / "report.md").read_text(), (out / "index.html").read_text()
-    assert ".png" not in text + page
-    assert "measured.svg" in text
-    assert f"--out {out} --no-png` from" in text
-
-
-@pytest.mark.integration
-def test_a_report_of_results_that_came_home_without_their_runs(layout: Layout, tmp_path: Path) -> None:
-    home = resolve_root(tmp_path / "home")
-    copy_root(layout, home, "results")
-    groups, problems = gather(home, select_experiments(["measured"], SETTING), SETTING)
-    assert not problems
-    live, _ = gather(layout, select_experiments(["measured"], SETTING), SETTING)
-    for there, here in zip(
-        groups[0].members, live[0].members, strict=True
-    ):  # from the metrics, which came too
-        assert there.train_seconds is not None
-        assert here.train_seconds is not None
-        assert 0 < there.train_seconds <= here.train_seconds
-    assert write_report(study_page(groups, SETTING, "x", "y"), tmp_path / "report")
-
-
-@pytest.mark.integration
 def test_what_is_missing_is_said_and_compared_with_nothing(
     layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -347,20 +317,14 @@ def test_an_extended_run_keeps_its_place_in_the_study(layout: Layout, tmp_path: 
 
 @pytest.mark.integration
 def test_a_run_and_its_variant_are_reported_together(layout: Layout, tmp_path: Path) -> None:
-    root = resolve_root(tmp_path)
-    shutil.copytree(layout.place, tmp_path, dirs_exist_ok=True, symlinks=True)
-    item = find_run_of("baseline_of_test", SETTING)
-    config = item.make()
-    config = dataclasses.replace(config, optim=dataclasses.replace(config.optim, lr=2e-3))
-    with RunConsole(config, quiet=True) as console:
-        evaluate_run(root, train(item, config, root, console, tracking="none").folder, EvalRequest())
-    (own,) = gather(root, select_experiments(["baseline_of_test"], SETTING), SETTING)[0][0].members
-    (variant,) = set(runs_named(root, ["baseline_of_test"])) - {own.run}
+    (own,) = gather(layout, select_experiments(["wide"], SETTING), SETTING)[0][0].members
+    (variant,) = set(runs_named(layout, ["wide"])) - {own.run}
     with pytest.raises(SystemExit, match="0"):
-        main(["report", own.run, variant, "--root", root.place, "--out", str(tmp_path / "r"), "--no-png"])
-    (group,), _ = gather_runs(root, [own.run, variant])
+        main(["report", own.run, variant, "--root", layout.place, "--out", str(tmp_path), "--no-png"])
+    (group,), _ = gather_runs(layout, [own.run, variant])
     assert group.labels().keys() == {own.run.removesuffix("-s0"), variant.removesuffix("-s0")}
-    assert {member.run: member.varies for member in group.members}[variant] == "optim.lr=0.002"
+    varies = {member.run: member.varies for member in group.members}[variant]
+    assert varies == "model.hidden_size=16, optim.lr=0.01, total_steps=6"
     assert {member.mean_halting_steps for member in group.members if member.run == own.run} == {
         own.mean_halting_steps
     }
@@ -442,6 +406,8 @@ def test_a_run_is_reported_by_its_name_its_experiment_and_a_glob(
     text = (out / "report.md").read_text()
     assert text.startswith("# Runs\n")
     assert run in text
+    assert ".png" not in text
+    assert not list(out.glob("*.png"))
     assert f"{100 * evaluated.row['exact_count'] / evaluated.row['count']:.1f}" in text
 
 
@@ -456,15 +422,3 @@ def test_a_run_without_a_whole_test_is_said_with_the_command(evaluated: Evaluate
     (group,), _ = gather_runs(evaluated.layout, [evaluated.record.run, "other-0-s0"])
     assert group.missing == ["other-0-s0 (no test of all rows: trm-eval run other-0-s0)"]
     assert [member.evaluation for member in group.members] == [evaluated.row["evaluation"]]
-
-
-def test_a_setting_leaves_out_runs_of_others_unless_they_are_named(evaluated: Evaluated) -> None:
-    layout, run = evaluated.layout, evaluated.record.run
-    elsewhere = next(
-        each
-        for each in SETTINGS
-        if (each.scale, each.data) != (evaluated.record.scale, evaluated.record.data)
-    )
-    assert runs_named(layout, [run], elsewhere) == [run]
-    with pytest.raises(EvalError, match="no run or experiment 't\\*'"):
-        runs_named(layout, ["t*"], elsewhere)

@@ -41,11 +41,3 @@ def test_a_curve_that_no_accuracy_can_follow_is_called_so() -> None:
     flat = trend_of(WIDTHS, [0.5, 0.501, 0.499, 0.5, 0.501, 0.5001])
     assert "less than 0.1 points either way for each doubling" in flat.says("width")
     assert "passes" not in flat.says("width")
-
-
-def test_the_same_runs_give_the_same_band() -> None:
-    exact = [0.5, 0.6, 0.71, 0.74, 0.8, 0.83]
-    first, again = trend_of(WIDTHS, exact), trend_of(WIDTHS, exact)
-    assert first.band is not None
-    assert again.band is not None
-    np.testing.assert_array_equal(first.band.low, again.band.low)

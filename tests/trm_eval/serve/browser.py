@@ -90,13 +90,6 @@ class Tab:
             assert time.monotonic() < until, f"{texts} did not appear; the page says: {text}"
             time.sleep(0.2)
 
-    def wait_until(self, expression: str) -> None:
-        """Wait until a JavaScript expression is true."""
-        until = time.monotonic() + SHOWS_S
-        while not self.run(expression):
-            assert time.monotonic() < until, f"{expression} did not become true"
-            time.sleep(0.2)
-
     def run(self, expression: str) -> Any:
         """Return the value of a JavaScript expression."""
         found = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)

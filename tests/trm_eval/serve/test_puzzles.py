@@ -48,21 +48,6 @@ def test_pages_have_each_puzzle_once(
     assert [row for page in pages for row in page] == list(range(12))
 
 
-def test_one_puzzle_has_its_wrong_cells_marked(root: Layout, evaluated: Evaluated) -> None:
-    evaluation = evaluated.row["evaluation"]
-    (failed, *_) = listed(root, evaluation, Wanted("failed"))
-    puzzle = answered_row(root, evaluation, failed)
-    sql = "SELECT wrong_cells FROM predicted_puzzles WHERE row = ?"
-    wrong = query_results(root, sql, [failed]).rows[0][0]
-    assert puzzle.prediction.marked is not None
-    assert (int(puzzle.prediction.marked.sum()), puzzle.wrong_cells) == (wrong, wrong)
-    drawn = puzzle.draw(puzzle.label)
-    assert drawn.marked is not None
-    assert not drawn.marked.any()
-    assert drawn.text() == puzzle.solution.text()
-    assert np.array_equal(puzzle.label, evaluated.test.read(np.array([failed]))["labels"][0])
-
-
 def test_a_row_that_is_not_there_is_named(root: Layout, evaluated: Evaluated) -> None:
     evaluation = evaluated.row["evaluation"]
     with pytest.raises(ResultError, match=f"evaluation {evaluation} has no row 99"):

@@ -167,17 +167,6 @@ def test_an_interval_without_flips_is_that_of_a_share_of_none() -> None:
         assert Paired(count, 0, 0).interval == pytest.approx((-most, most), abs=1e-6)
 
 
-@given(st.integers(1, 500), st.data())
-def test_turning_a_pair_around_turns_its_sign(count: int, data: st.DataObject) -> None:
-    only_a = data.draw(st.integers(0, count))
-    only_b = data.draw(st.integers(0, count - only_a))
-    one, other = Paired(count, only_a, only_b), Paired(count, only_b, only_a)
-    assert one.difference == -other.difference
-    assert one.p_value == pytest.approx(other.p_value)
-    assert one.interval == pytest.approx(tuple(-end for end in reversed(other.interval)), abs=1e-9)
-    assert -1 <= one.interval[0] <= one.difference <= one.interval[1] <= 1
-
-
 def test_holm_as_worked_out_by_hand() -> None:
     assert holm([]) == []
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])

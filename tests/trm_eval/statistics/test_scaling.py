@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import polars as pl
 import pytest
@@ -53,7 +51,7 @@ def test_a_line_over_the_logarithm_recovers_what_it_was_made_from(a: float, b: f
     assert (found.a, found.b, found.ceiling) == (pytest.approx(a, abs=1e-9), pytest.approx(b), None)
 
 
-@pytest.mark.parametrize("first", [1e-17, 1e15, 1e16, 1e17])
+@pytest.mark.parametrize("first", [1e-17, 1e17])
 def test_a_step_over_quantities_of_any_size_is_fitted(first: float) -> None:
     """Numbers of training operations are like these; a parameter in their unit would overflow or vanish."""
     xs = [first * 2**i for i in range(6)]
@@ -76,13 +74,6 @@ def test_the_curve_that_the_points_follow_is_chosen() -> None:
     spread = np.random.default_rng(0).normal(0, 0.02, (20, len(xs)))
     lines = [choose_fit(points(WIDTHS, 0.1 + 0.2 * np.log10(xs) + s), "width", "exact").form for s in spread]
     assert lines.count("log-linear") >= 18
-
-
-def test_aicc_is_that_of_its_definition() -> None:
-    found = fit(noisy(3), "width", "exact", "power law")
-    n, k = 18, 4
-    assert found.aicc == pytest.approx(n * math.log(found.rss / n) + 2 * k + 2 * k * (k + 1) / (n - k - 1))
-    assert fit(noisy(3)[:15:3], "width", "exact", "power law").aicc == math.inf  # five runs
 
 
 def test_saturation_is_the_first_value_within_a_point_of_the_ceiling() -> None:
@@ -116,18 +107,11 @@ def test_a_band_holds_the_curve_about_as_often_as_it_says() -> None:
             "3 values in 3 runs; a power law curve has 3 parameters and needs 4",
         ),
         (
-            [1, 2, 2, 1],
-            [0.1, 0.2, 0.3, 0],
-            "log-linear",
-            "2 values in 4 runs; a log-linear curve has 2 parameters",
-        ),
-        (
             [0, 1, 2, 3],
             [0.1, 0.2, 0.3, 0],
             "power law",
             "width: has 0; a power law curve is over values above 0",
         ),
-        ([-1, 1, 2], [0.1, 0.2, 0.3], "log-linear", "width: has -1"),
         ([1, 2, 3, 4], [0.5] * 4, "power law", "exact: is 0.5 in all 4 runs; nothing varies"),
         ([1, 2, 3, None], [0.5] * 4, "power law", "width: 1 of 4 rows have no value"),
     ],

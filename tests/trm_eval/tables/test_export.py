@@ -13,7 +13,6 @@ from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.root import resolve_root
 from trm_eval.cli import main
 from trm_eval.errors import ResultError
-from trm_eval.tables import export
 from trm_eval.tables.export import OVER_ROWS, write_duckdb
 from trm_eval.tables.query import query_results
 from trm_eval.tables.views import list_views
@@ -73,17 +72,6 @@ def test_a_file_that_is_there_stays_without_force(evaluated: Evaluated, tmp_path
     with duckdb.connect(str(path), read_only=True) as connection:
         assert connection.execute("SELECT count(*) FROM runs").fetchone() == (1,)
     assert [left.name for left in tmp_path.iterdir()] == ["mine.duckdb"]
-
-
-@pytest.mark.integration
-def test_what_fails_leaves_nothing(
-    evaluated: Evaluated, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "results.duckdb"
-    monkeypatch.setattr(export, "_comment", lambda connection, views: connection.execute("FROM nothing"))
-    with pytest.raises(ResultError, match="could not be written"):
-        write_duckdb(evaluated.layout, path)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.integration

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import resolve_root
 from trm_eval.errors import ResultError
@@ -40,22 +39,6 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
         ResultError, match=r"results/runs/experiment=e/run=r/run\.parquet: could not be written"
     ):
         write_table(resolve_root(tmp_path), "runs", "e", "r", "run", [{"seed": 1}])
-
-
-def test_every_file_of_an_evaluation_says_what_its_columns_mean(trained: Evaluated) -> None:
-    """Including the metrics files that training writes."""
-    root = Path(trained.layout.place)
-    paths = [*root.glob("results/**/*.parquet"), *root.glob("runs/**/metrics/*.parquet")]
-    assert len(paths) >= 4 + 2
-    for path in paths:
-        table = path.relative_to(root).parts[1] if "results" in path.parts else "train_metrics"
-        for column in pq.read_schema(path):
-            comment = (column.metadata or {}).get(b"comment", b"").decode()
-            assert comment == (TABLES[table].field(column.name).metadata or {})[b"comment"].decode(), (
-                path,
-                column,
-            )
-            assert comment, (path, column.name)
 
 
 @pytest.mark.parametrize("table", list(TABLES))
