@@ -123,18 +123,11 @@ def set_at(values: np.ndarray, place, value) -> np.ndarray:
         ("inputs", lambda a: a.astype(np.float32), "has type float32; expected integers"),
         ("inputs", lambda a: a.astype(object), "without pickle"),
         ("inputs", lambda a: set_at(a, (0, 0), 12), "has values 0 to 12; expected 0 to 11"),
-        ("labels", lambda a: set_at(a.astype(np.int64), (0, 0), -5), "has values -5 to"),
-        ("inputs", lambda a: a[:, :-1], "both must be"),
-        ("inputs", lambda a: a.reshape(-1), "expected 2 dimensions"),
         ("puzzle_indices", lambda a: set_at(a, 0, 1), "goes from 1 to"),
-        ("puzzle_indices", lambda a: a[:-1], "all__puzzle_indices.npy: goes from 0 to"),
         ("puzzle_indices", lambda a: set_at(a, 2, 0), "must rise"),
-        ("puzzle_indices", lambda a: a[:0], "goes from nothing"),
         ("group_indices", lambda a: set_at(a, -1, a[-1] + 1), "the number of puzzles"),
-        ("group_indices", lambda a: set_at(a, 1, 10**6), "must rise"),
         ("puzzle_identifiers", lambda a: a[:-1], "puzzle identifiers for"),
         ("puzzle_identifiers", lambda a: set_at(a, 0, 10**6), "all__puzzle_identifiers.npy: has values"),
-        ("puzzle_identifiers", lambda a: a.astype(bool), "has type bool"),
     ],
 )
 def test_arrays_that_do_not_fit(published: Path, name: str, change, message: str) -> None:
@@ -155,14 +148,10 @@ def test_puzzles_of_a_group_with_other_numbers_of_rows(published: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("train/dataset.json", "[]", "is a list, expected a dict"),
         ("train/dataset.json", "{", "cannot be read as JSON"),
         ("train/dataset.json", '{"sets": ["a", "b"]}', "only \\['all'\\]"),
         ("train/dataset.json", '{"sets": ["all"], "seq_len": true}', "seq_len is True"),
-        ("train/dataset.json", '{"sets": ["all"], "seq_len": -1}', "seq_len is -1"),
         ("identifiers.json", '["<blank>"]', "has 1 entries, expected"),
-        ("identifiers.json", "[" * 100_000, "cannot be read as JSON"),
-        ("test_puzzles.json", "nothing", "cannot be read as JSON"),
         ("test_puzzles.json", '{"\\ud800": 1}', "lone surrogate"),
         (
             "train/dataset.json",
@@ -383,9 +372,7 @@ def test_an_import_whose_splits_share_puzzles_says_so(layout: Layout, request_sm
     [
         ("sudoku", {"box_rows": "2", "box_columns": None}),
         ("sudoku", {"box_rows": 2, "box_columns": 3, "rating_bins": ["x"]}),
-        ("sudoku", {"box_rows": 2, "sides": 3}),
         ("sudoku", {"box_rows": 7, "box_columns": 3}),
-        ("finished", {"of": "sudoku", "of_options": "["}),
         ("finished", {"of": "sudoku", "of_options": "[" * 100_000}),
         ("finished", {"of": "sudoku", "of_options": "[1]"}),
     ],
@@ -406,12 +393,6 @@ def test_an_edited_export_is_data(
         run_here(main, "import", str(out), "--kind", "rows", "--name", "x", "--root", layout.place).returncode
         == 0
     )
-
-
-def test_an_import_says_how_many_rows_it_read(published: Path, layout: Layout) -> None:
-    done = run_here(main, "import", str(published), "--name", "told", "--root", layout.place)
-    examples = sum(entry.num_examples for entry in read_manifest(layout, "told").splits.values())
-    assert f"read rows: {examples:,} examples in" in done.stderr
 
 
 @pytest.mark.parametrize("form", ["npy", "hf"])
@@ -467,9 +448,7 @@ def test_the_card_for_the_hub_says_licence_tags_size_and_how_to_load(
     [
         (("CC-BY-4.0",), "cc-by-4.0"),
         (("Apache-2.0", "MIT"), "other"),
-        (("", "MIT"), "other"),
         (("free for all",), "other"),
-        (("",), "unknown"),
         ((), "apache-2.0"),
     ],
 )

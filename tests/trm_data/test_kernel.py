@@ -48,26 +48,6 @@ def test_after_an_edit_of_a_shared_kernel_its_caller_runs_the_new_code(tmp_path:
     assert len(list((tmp_path / "cache").iterdir())) == 2
 
 
-def test_the_digest_changes_with_a_kernel_and_with_a_constant_but_not_with_other_modules(
-    tmp_path: Path,
-) -> None:
-    def digest_with(name: str, source: str) -> str:
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(source)
-        kernel_digest.cache_clear()
-        return kernel_digest(tmp_path)
-
-    first = digest_with("loader/plan.py", "\n@kernel\ndef one(): ...\n")
-    assert digest_with("loader/plan.py", "\n@kernel\ndef two(): ...\n") != first
-    digest_with("loader/plan.py", "from trm_data.seeds.sizes import SIZE\n\n@kernel\ndef two(): ...\n")
-    second = digest_with("seeds/sizes.py", "SIZE = 9\n")
-    assert digest_with("seeds/sizes.py", "SIZE = 8\n") != second
-    third = digest_with("verify/flow.py", "one = 1\n")
-    assert digest_with("verify/flow.py", "two = 2\n") == third
-    kernel_digest.cache_clear()
-
-
 def test_kernels_of_the_package_are_cached_there_and_numba_is_left_as_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

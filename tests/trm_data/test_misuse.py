@@ -73,9 +73,3 @@ def test_a_name_that_is_taken_says_by_what_in_words(tmp_path: Path) -> None:
 def test_misuse_is_said(root: Path, wrong: Any, said: str) -> None:
     with pytest.raises(DataError, match=said):
         wrong(root)
-
-
-@pytest.mark.parametrize("index", ["test", "inputs", [True, False], [0.5], 0.5])
-def test_only_whole_numbers_are_rows(root: Path, index: Any) -> None:
-    with pytest.raises(IndexError, match=r"expected (a )?whole number"):
-        trm_data.open_dataset("mine", root)[index]

@@ -44,15 +44,11 @@ def test_unknown_keys_are_refused() -> None:
     "change",
     [
         {"size": 6},
-        {"aug": 3},
-        {"val_size": 1},
-        {"test_size": 1},
         {"seed": 1},
         {"on_bad_row": "skip"},
         {"test_source": None},
         {"source": SourceSpec(kind="csv", name="a.csv", sha256="01")},
         {"options": SudokuOptions(min_rating=1.5, max_rating=9.0)},
-        {"options": SudokuOptions(box_rows=2, min_rating=1.5)},
     ],
 )
 def test_the_digest_sees_every_field(change: dict) -> None:

@@ -56,7 +56,7 @@ def test_a_whole_dataset_is_whole(folder: Path) -> None:
     assert result.counts == {"files": 13, "examples": 260, "puzzles checked": 44}
 
 
-@pytest.mark.parametrize("position", [0, 70_000 % 65_536, 40_000, -1])
+@pytest.mark.parametrize("position", [0, 40_000, -1])
 def test_a_flipped_byte(folder: Path, position: int) -> None:
     flip(first_shard(folder), position)
     problems = damaged(folder)
@@ -302,7 +302,7 @@ def test_splits_that_share_a_symmetry_class(folder: Path) -> None:
     assert any("test group 4: is equivalent under symmetry to train group 0" in p for p in damaged(folder))
 
 
-@pytest.mark.parametrize("length", [0, -1, 35, 10**8, 2**31, True, 36.0, "36", None])
+@pytest.mark.parametrize("length", [0, 35, 2**31, True, "36"])
 def test_another_sequence_length_in_the_manifest(folder: Path, length: object) -> None:
     value = read_manifest(resolve_root(folder.parents[1]), "small").to_json()
     value["sequence_length"] = length
@@ -348,14 +348,6 @@ def test_augmentations_in_another_order(folder: Path) -> None:
         folder, "augmentations", lambda listed: listed.sort("split", -pl.col("group_index"), "k")
     )
     assert any("augmentations are not those of its puzzles" in problem for problem in problems)
-
-
-def test_numbers_of_the_catalog_that_are_none(folder: Path) -> None:
-    def change(puzzles: pl.DataFrame) -> pl.DataFrame:
-        return puzzles.with_columns(pl.lit(None, pl.Int64).alias("num_examples"))
-
-    problems = rewrite(folder, "puzzles", change)
-    assert any("column num_examples has values that are not whole numbers" in problem for problem in problems)
 
 
 def test_a_column_that_cannot_be_read(folder: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from tests.conftest import run_here
 from trm_data.building import estimate
 from trm_data.building.estimate import Estimate, estimate_build
 from trm_data.cli import main
-from trm_data.commands.common import duration
 from trm_data.errors import BadRowError, SourceError, SpecError
 from trm_data.kinds.registry import make_fields
 from trm_data.kinds.sudoku.generate import generate
@@ -32,46 +30,6 @@ def _write(path: Path, seed: int) -> str:
 
 def _estimate(root: Path, source: str) -> Estimate:
     return estimate_build(make_fields("sudoku", {**OPTIONS, "source": source}).request(), resolve_root(root))
-
-
-def test_a_dry_run_tells_one_file_from_another(tmp_path: Path) -> None:
-    source, other = _write(tmp_path / "puzzles.txt", 1), _write(tmp_path / "others.txt", 2)
-    root = tmp_path / "root"
-    assert not _estimate(root, source).built
-    trm_data.build_dataset("sudoku", root=root, source=source, quiet=True, workers=1, **OPTIONS)
-    assert _estimate(root, source).built
-    for ask in (
-        lambda: _estimate(root, other),
-        lambda: trm_data.build_dataset("sudoku", root=root, source=other, quiet=True, workers=1, **OPTIONS),
-    ):
-        with pytest.raises(SpecError, match="the name 'mine' is taken by another dataset"):
-            ask()
-
-
-def _write_arc(folder: Path, colour: int) -> str:
-    folder.mkdir()
-    tasks = {
-        name: {"train": [{"input": [[colour, 1]], "output": [[number]]}], "test": [{"input": [[colour]]}]}
-        for number, name in enumerate(("a", "b", "c"))
-    }
-    answers = {name: [[[number]]] for number, name in enumerate(tasks)}
-    (folder / "arc-agi_mine_challenges.json").write_text(json.dumps(tasks))
-    (folder / "arc-agi_mine_solutions.json").write_text(json.dumps(answers))
-    return f"kaggle:{folder}"
-
-
-def test_a_dry_run_tells_one_folder_from_another(tmp_path: Path) -> None:
-    root, options = tmp_path / "root", {"subsets": "mine", "evaluation": "mine", "name": "mine"}
-    source, other = _write_arc(tmp_path / "one", 3), _write_arc(tmp_path / "other", 4)
-
-    def ask(source: str) -> Estimate:
-        return estimate_build(make_fields("arc", {**options, "source": source}).request(), resolve_root(root))
-
-    assert not ask(source).built
-    trm_data.build_dataset("arc", root=root, source=source, quiet=True, workers=1, **options)
-    assert ask(source).built
-    with pytest.raises(SpecError, match="the name 'mine' is taken by another dataset"):
-        ask(other)
 
 
 def test_what_is_elsewhere_is_known_by_its_name() -> None:
@@ -116,41 +74,13 @@ def test_a_dry_run_counts_bad_rows_and_looks_for_a_folder(tmp_path: Path) -> Non
     source = _write(tmp_path / "puzzles.txt", 1)
     with (tmp_path / "puzzles.txt").open("a") as file:
         file.write("1" * 36 + "\n")
-    words = [
-        "build",
-        "sudoku",
-        "--source",
-        source,
-        "--size",
-        "10",
-        "--box",
-        "2x3",
-        "--on-bad-row",
-        "skip",
-        "--dry-run",
-    ]
-    done = run_here(main, *words, "--val-size", "0", "--test-size", "0", "--root", str(tmp_path / "root"))
+    words = f"build sudoku --source {source} --size 10 --box 2x3 --on-bad-row skip --dry-run --val-size 0"
+    done = run_here(main, *words.split(), "--test-size", "0", "--root", str(tmp_path / "root"))
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "  1 bad row would be left out")
     words = ["build", "arc", "--source", f"kaggle:{tmp_path / 'none'}", "--dry-run"]
     refused = run_here(main, *words, "--root", str(tmp_path / "root"))
     assert refused.returncode == 2
     assert refused.stderr.endswith("none: no such folder\n")
-
-
-def test_a_dry_run_says_half_to_twice_what_it_expects(tmp_path: Path) -> None:
-    words = [
-        "build",
-        "sudoku",
-        "--size",
-        "2000",
-        "--difficulty",
-        "extreme",
-        "--dry-run",
-        "--root",
-        str(tmp_path),
-    ]
-    seconds = json.loads(run_here(main, *words, "--json").stdout)["seconds"]
-    assert f", {duration(seconds / 2)} to {duration(seconds * 2)} on " in run_here(main, *words).stdout
 
 
 def test_a_dry_run_of_a_large_file_says_that_it_read_no_row(

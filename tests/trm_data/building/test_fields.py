@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 import trm_data
-from trm_data.building import fields
 from trm_data.errors import BuildError, SpecError
 from trm_data.named import NamedDataset
-from trm_data.specs import BuildRequest
 
 SMALL: dict[str, Any] = {
     "size": 12,
@@ -43,13 +41,9 @@ def test_a_dataset_is_built_opened_and_found_again(tmp_path: Path, monkeypatch: 
     [
         ("sudoko", {}, "no kind or named dataset 'sudoko'; did you mean 'sudoku'"),
         ("sudoku", {"sise": 5}, "a sudoku dataset has no option 'sise'; did you mean 'size'"),
-        ("maze", {"box": "2x2"}, "a maze dataset has no option 'box'"),
         ("sudoku", {"size": "5"}, "size = '5': expected int"),
-        ("sudoku", {"size": True}, "size = True: expected int"),
         ("sudoku", {"val_size": 1.5}, "val_size = 1.5: expected int or None"),
         ("sudoku", {"engine": "spark"}, "engine = 'spark': expected 'local' or 'ray'"),
-        ("sudoku", {"dry_run": True}, "dry_run is an option of the command only"),
-        ("quickstart", {}, "no kind or named dataset 'quickstart'"),
         ("sudoku-extreme-1000-aug-1000", {"size": 5}, "size is as its file says"),
     ],
 )
@@ -81,27 +75,3 @@ def test_a_named_dataset_has_its_digest_or_is_refused(
     name_it("0" * 64)
     with pytest.raises(BuildError, match="these rows differ from the recorded ones"):
         trm_data.build_dataset("tiny-one", **run)
-
-
-def test_a_kind_of_another_package_has_its_options_as_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[BuildRequest] = []
-
-    def note(made: Any, layout: object) -> Any:
-        asked.append(made.request())
-        raise BuildError("seen")
-
-    from trm_data.kinds.registry import KindParts
-    from trm_data.specs import OwnOptions
-
-    parts = KindParts(name="queens", implementation="nowhere:Queens", options=OwnOptions)
-    monkeypatch.setattr("trm_data.kinds.registry.own_kind", lambda name: parts if name == "queens" else None)
-    monkeypatch.setattr(fields, "build_fields", note)
-    with pytest.raises(BuildError, match="seen"):
-        trm_data.build_dataset("queens", root=tmp_path, size=5, option=("side=8",))
-    assert (asked[0].kind, asked[0].size, asked[0].options) == (
-        "queens",
-        5,
-        OwnOptions(values=(("side", "8"),)),
-    )

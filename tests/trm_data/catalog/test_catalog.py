@@ -77,32 +77,6 @@ def test_building_one_dataset_leaves_the_others_in_the_index(tmp_path: Path, req
     assert rows == [("a", 260), ("b", 260), ("c", 260)]
 
 
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "DELETE FROM puzzles",
-        "CREATE TABLE mine (a INT)",
-        "DROP TABLE puzzles",
-        "COPY puzzles TO 'out.csv'",
-        "SELECT * FROM read_csv('/etc/passwd')",
-        "SELECT * FROM read_text('/etc/passwd')",
-        "ATTACH 'other.db'",
-        "INSTALL httpfs",
-        "SET enable_external_access = true",
-        "SELECT * FROM nothing",
-        "not sql",
-    ],
-)
-def test_sql_can_only_read_the_catalog(
-    small_layout: Layout, sql: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(QueryError):
-        query_catalog(small_layout, sql)
-    assert list(tmp_path.iterdir()) == []
-    assert query_catalog(small_layout, "SELECT count(*) FROM puzzles").rows == [(44,)]
-
-
 def test_an_error_shows_the_query_as_typed(small_layout: Layout) -> None:
     with pytest.raises(QueryError) as caught:
         query_catalog(small_layout, "SELECT difficulty FROM puzzles")

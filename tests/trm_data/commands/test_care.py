@@ -60,13 +60,6 @@ def test_a_glob_that_nothing_fits_and_no_name_at_all(root: Path) -> None:
     assert "mony-b" in one_wrong.stderr
 
 
-def test_a_name_that_is_not_there_is_said_before_any_is_verified(root: Path) -> None:
-    done = run_here(main, "verify", "other", "othr", "--root", str(root))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "no dataset 'othr' under" in done.stderr
-    assert "did you mean 'other'?" in done.stderr
-
-
 def test_imported_rows_are_listed_by_the_rules_they_follow(root: Path, tmp_path: Path) -> None:
     place = ["--root", str(root)]
     for words in (

@@ -130,7 +130,7 @@ def test_an_error_that_cannot_be_sent_is_named(engine: LocalEngine) -> None:
         engine.run(fail_to_unpickle, range(3))
 
 
-@pytest.mark.parametrize("name", ["queue", "random", "numpy"])
+@pytest.mark.parametrize("name", ["queue", "numpy"])
 def test_modules_of_the_current_folder_are_not_the_library_s(tmp_path: Path, name: str) -> None:
     (tmp_path / f"{name}.py").write_text("raise SystemExit('a file of the current folder was imported')")
     path = tmp_path / "elsewhere" / "script.py"
@@ -152,28 +152,6 @@ for process in psutil.Process().children():
 """
     done = subprocess.run(script(action), capture_output=True, text=True, timeout=600)
     assert done.stdout == "script\n1\n", done.stderr
-
-
-def test_engines_in_several_threads_leave_the_script_in_place() -> None:
-    action = """
-import threading
-import pickle
-def kept():
-    "Pickled by its name in the script."
-before = sys.modules["__main__"], getattr(sys.modules["__main__"], "__file__", 0), __spec__
-def use():
-    for _ in range(3):
-        mine = LocalEngine(2)
-        mine.run(double, range(4))
-        mine.close()
-threads = [threading.Thread(target=use) for _ in range(3)]
-for thread in threads: thread.start()
-while any(thread.is_alive() for thread in threads): pickle.dumps(kept)
-for thread in threads: thread.join()
-print((sys.modules["__main__"], getattr(sys.modules["__main__"], "__file__", 0), __spec__) == before)
-"""
-    done = subprocess.run(script(action), capture_output=True, text=True, timeout=600)
-    assert done.stdout == "script\nTrue\n", done.stderr
 
 
 def test_less_than_one_worker() -> None:

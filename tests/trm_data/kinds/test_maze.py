@@ -86,7 +86,6 @@ LABEL = cells("S  # ", "o# # ", "o#   ", "o### ", "ooooG")
         (MAZE, LABEL, cells("S  # ", "o# # ", "o#   ", "o### ", "oo oG"), True, False, False),  # a gap
         (MAZE, LABEL, cells("S  # ", "o# #o", "o#   ", "o### ", "ooooG"), True, False, False),  # a stray mark
         (MAZE, LABEL, cells("S    ", "o# # ", "o#   ", "o### ", "ooooG"), False, False, False),  # a wall less
-        (MAZE, LABEL, cells("S  ##", "o# # ", "o#   ", "o### ", "ooooG"), True, False, False),  # a wall more
         (MAZE, LABEL, cells("S S# ", "o# # ", "o#   ", "o### ", "ooooG"), True, False, False),
         (MAZE, LABEL, np.zeros(25, np.uint8), False, False, False),
         (MAZE, LABEL, MAZE, True, False, False),
@@ -163,13 +162,9 @@ def test_a_dihedral_of_the_catalog_undoes_its_row(layout: Layout) -> None:
     [
         ("x,S   G,,", r"mazes.csv:2: .*expected 25 characters, got 5"),
         (f"x,{'S' * 2 + ' ' * 22 + 'G'},,", r"mazes.csv:2: .*S"),
-        (f"x,{'S' + ' ' * 24},,", r"mazes.csv:2: .*G"),
         (f"x,{'S#' + ' ' * 3 + '##' + ' ' * 17 + 'G'},,", r"mazes.csv:2: there is no path from S to G"),
-        (f"x,{'S' + ' ' * 22 + '?G'},,", r"mazes.csv:2: .*'\?'"),
-        (f"x,{'S  G' + ' ' * 21},{'SX G' + ' ' * 21},", r"mazes.csv:2: .*'X'"),
         (f"x,{'S  G' + ' ' * 21},{'SooG'},", r"mazes.csv:2: answer: expected 25 characters, got 4"),
         (f"x,{'S  G' + ' ' * 21},{'So G' + ' ' * 21},", r"mazes.csv:2: the marked cells are no path"),
-        (f"x,{'S #G' + ' ' * 21},{'SooG' + ' ' * 21},", r"mazes.csv:2: .*at position 3 where the maze has"),
     ],
 )
 def test_bad_rows_are_named(tmp_path, layout: Layout, row: str, message: str) -> None:
@@ -226,8 +221,6 @@ def test_another_shortest_path_than_the_rules_is_kept(tmp_path, layout: Layout) 
     [
         ({"aug": 8}, "--aug 8: a 5x5 maze has 7"),
         ({"options": MazeOptions(rows=5, columns=4, min_path=3), "aug": 4}, "--aug 4: a 5x4 maze has 3"),
-        ({"options": MazeOptions(rows=65, columns=5, min_path=3)}, "65"),
-        ({"options": MazeOptions(rows=5, columns=5, min_path=25)}, "--min-path 25"),
         (
             {"options": MazeOptions(rows=8, columns=8, min_path=44)},
             "--min-path 44: expected 1 to 43 steps in 8x8 cells",

@@ -166,11 +166,6 @@ def test_options_that_exclude_each_other(fields: dict, message: str) -> None:
         make_fields("maze", fields).request()
 
 
-def test_labels_are_an_option_of_mazes_alone() -> None:
-    with pytest.raises(SpecError, match="a sudoku dataset has no option 'labels'"):
-        make_fields("sudoku", {"labels": "rule"})
-
-
 @pytest.mark.parametrize(("rows", "columns", "least"), [(3, 3, 4), (5, 8, 12), (8, 8, 14), (9, 9, 20)])
 def test_perfect_mazes_have_one_path_as_long_as_asked(rows: int, columns: int, least: int) -> None:
     mazes = generate_unique_mazes(5, 0, 0, 30, rows, columns, least)

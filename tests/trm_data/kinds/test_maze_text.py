@@ -34,11 +34,8 @@ def test_encode_is_the_inverse() -> None:
     ("text", "message"),
     [
         (TEXT[:-1], "expected 12 characters, got 11"),
-        (TEXT + " ", "expected 12 characters, got 13"),
-        ("", "expected 12 characters, got 0"),
         ("S o# xG## #o", "character 'x' at position 6: expected '#'"),
         ("S o# oG## #\u20ac", "character '\u20ac' at position 12"),
-        ("S o# oG## #\xff", "character '\xff' at position 12"),
         ("S O# oG## #o", "character 'O' at position 3"),
     ],
 )
@@ -123,16 +120,12 @@ def test_compressed_files_are_read(tmp_path: Path) -> None:
     ("row", "reason"),
     [
         (f"a,{MAZE[:-1]},,", "expected 12 characters, got 11"),
-        (f"a,{MAZE[:-1]}x,,", "character 'x' at position 12"),
         (f"a,{MAZE.replace('S', ' ')},,", "no start 'S': expected one"),
-        (f"a,{MAZE.replace('G', '#')},,", "no goal 'G': expected one"),
         (f"a,S{MAZE[1:]},,", "2 cells are a start 'S': expected one, got positions 1, 5"),
-        (f"a,GG{MAZE[2:]},,", "3 cells are a goal 'G': expected one, got positions 1, 2"),
         (f"a,{LABEL},,", "path cell 'o' at position 6"),
         (f"a,{MAZE},{LABEL[:-1]},", "answer: expected 12 characters, got 11"),
         (f"a,{MAZE},{LABEL[:-1]}.,", "answer: character '.' at position 12"),
         (f"a,{MAZE},,long", "rating 'long': expected a number of 0 or more"),
-        (f"a,{MAZE},,-1", "rating '-1'"),
         ("a", "expected 12 characters, got 0"),
     ],
 )

@@ -18,7 +18,6 @@ from trm_data.kinds.registry import (
     find_kind,
     kind_names,
     load_kind,
-    make_fields,
     warm_module,
 )
 
@@ -72,13 +71,6 @@ def test_every_kind_is_found_with_its_parts() -> None:
     assert warm_module("nothing") == ""
     with pytest.raises(SpecError, match="no kind 'nothing'; there are: arc, maze, sudoku, table"):
         load_kind("nothing")
-
-
-def test_fields_that_a_kind_does_not_have() -> None:
-    with pytest.raises(SpecError, match="a maze dataset has no option 'box'"):
-        make_fields("maze", {"box": "3x3"})
-    with pytest.raises(SpecError, match="no kind 'finished'; there are"):
-        make_fields("finished", {})
 
 
 def test_an_entry_point_may_name_parts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from trm_data.kinds.sudoku import solve as tables
 from trm_data.kinds.sudoku.generate import generate
 from trm_data.kinds.sudoku.nine import find_fewest_matchings, load_clues_nine, propagate_nine
 from trm_data.kinds.sudoku.propagation import load_clues_any, propagate_any
@@ -80,14 +79,6 @@ def test_the_fixed_point_is_the_same_wherever_a_search_may_go() -> None:
             kept = excluded if rng.random() < 0.5 else np.uint64(1 << bit) | ~np.uint64(row)
     assert reached > 300
     assert impossible > 10
-
-
-def test_a_state_may_be_its_own_result() -> None:
-    state = _loaded(generate(5, 1, 0, 1, 3, 3)[0][0])
-    expected = _one_after_the_other(state, 0, ALL_BITS)
-    assert expected is not None
-    assert propagate_nine(state, state, 0, ALL_BITS)
-    np.testing.assert_array_equal(state, expected)
 
 
 @pytest.mark.parametrize(
@@ -232,20 +223,6 @@ def test_node_limit_is_reported():
     assert solved.limited[0]
     assert solved.guesses[0] == 3
     assert solved.counts[0] == 0
-
-
-def test_matching_tables_equal_their_definition():
-    """Compare with all orders for each set of 3x3 pairs: which pairs are in a perfect matching."""
-    made = tables.make_tables(3, 3)
-    for pairs in range(512):
-        inside = [
-            order
-            for order in itertools.permutations(range(3))
-            if all(pairs >> (3 * i + order[i]) & 1 for i in range(3))
-        ]
-        union = {3 * i + order[i] for order in inside for i in range(3)}
-        assert made.column_pairs[pairs] == sum(1 << pair for pair in union)
-        assert made.row_matchings[pairs] == len(inside)
 
 
 def test_rating_is_zero_for_what_propagation_solves():

