@@ -8,7 +8,7 @@ from typing import Any
 from trm_data.storage.root import Layout
 from trm_eval.report.ask import Asked, ask
 from trm_eval.report.blocks import Picture
-from trm_eval.report.canvas import draw, looks, plot_shares, powers_of_two, reach
+from trm_eval.report.canvas import draw, looks, plot_shares, reach
 from trm_eval.report.group import Group
 
 RATING_SQL = """\
@@ -134,4 +134,7 @@ def paint_scaling(axis: Any, curves: Sequence[tuple[str, Sequence[dict[str, Any]
     """Draw the labelled curves of `scaling_curves`."""
     for style, (_, own) in zip(looks([name for name, _ in curves], 60), curves, strict=True):
         plot_shares(axis, [row["network_calls"] for row in own], own, style)
-    powers_of_two(axis, "network calls a puzzle")
+    axis.set_xscale("log", base=2)
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.set_xlabel("network calls a puzzle")
+    axis.grid()

@@ -121,19 +121,8 @@ def limit_percent(axis: Any) -> None:
         set_limits(low - room * (low == 0), low + wide + room * (low + wide == 100))
 
 
-def look(number: int) -> dict[str, Any]:
-    """Return the colour and marker of curve `number`, for `plot`; pairs repeat after all were used."""
-    again, colour = divmod(number, len(COLOURS))
-    return {
-        "color": COLOURS[colour],
-        "marker": MARKERS[(colour + again) % len(MARKERS)],
-        "markersize": 4,
-        "linewidth": 1.3,
-    }
-
-
 def looks(names: Sequence[str], most: int = 40) -> list[dict[str, Any]]:
-    """Return colour, marker and label of each named curve, for `plot`.
+    """Return colour, marker and label of each named curve, for `plot`; pairs repeat after all were used.
 
     Curves of one name, such as the seeds of an experiment, share colour, marker and legend entry, and are thinner.
 
@@ -144,8 +133,17 @@ def looks(names: Sequence[str], most: int = 40) -> list[dict[str, Any]]:
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     found: list[dict[str, Any]] = []
     for at, name in enumerate(names):
-        style = look(numbers[name]) | {"label": "_" if name in names[:at] else short(name, most)}
-        found.append(style | ({"linewidth": 0.8, "markersize": 2.5} if names.count(name) > 1 else {}))
+        again, colour = divmod(numbers[name], len(COLOURS))
+        several = names.count(name) > 1
+        found.append(
+            {
+                "color": COLOURS[colour],
+                "marker": MARKERS[(colour + again) % len(MARKERS)],
+                "markersize": 2.5 if several else 4,
+                "linewidth": 0.8 if several else 1.3,
+                "label": "_" if name in names[:at] else short(name, most),
+            }
+        )
     return found
 
 
@@ -177,11 +175,3 @@ def plot_shares(
     low, high = ([100 * row[end] for row in rows] for end in ("exact_low", "exact_high"))
     axis.fill_between(x, low, high, color=style["color"], alpha=alpha, linewidth=0)
     axis.set_ylabel("exact accuracy, test (%)")
-
-
-def powers_of_two(axis: Any, label: str) -> None:
-    """Give an axis of x powers of two, without exponents."""
-    axis.set_xscale("log", base=2)
-    axis.xaxis.set_major_formatter("{x:g}")
-    axis.set_xlabel(label)
-    axis.grid()

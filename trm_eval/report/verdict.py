@@ -7,14 +7,14 @@ an interval over seeds. Intervals are 95%, and are not corrected for the number 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, get_args
 
 import polars as pl
 
 from trm_eval.errors import StatisticsError
 from trm_eval.report.group import Group, Member
-from trm_eval.statistics import AcrossSeeds, across_seeds, difference_across_seeds
+from trm_eval.statistics import across_seeds, difference_across_seeds
 from trm_train.experiments.claim import Alike, Better, Claim, NoWorse, Reaches
 
 Outcome = Literal["as expected", "not as expected", "cannot be told"]
@@ -163,12 +163,6 @@ def over_seeds(group: Group) -> list[str]:
     return lines
 
 
-def _percent_over_seeds(members: Sequence[Member]) -> AcrossSeeds:
-    """Return the mean accuracy over seeds with a t interval, clipped to 0 to 100%."""
-    found = across_seeds(_frame(members), "exact")
-    return replace(found, low=max(0.0, found.low), high=min(100.0, found.high))
-
-
 def _judge(claim: Claim, group: Group) -> Judged:
     members = {
         name: [member for member in group.members if member.experiment == name] for name in claim.names
@@ -209,8 +203,8 @@ def accuracy_of_all(members: Sequence[Member]) -> tuple[float, float, float, str
         low, high = min(m.exact_low for m in members), max(m.exact_high for m in members)
         over = "puzzles" if len(members) == 1 else f"puzzles, the same for {len(members)} seeds"
         return exact, 100 * low, 100 * high, over
-    mean = _percent_over_seeds(members)
-    return mean.mean, mean.low, mean.high, f"{mean.count} seeds"
+    found = across_seeds(_frame(members), "exact")
+    return found.mean, max(0.0, found.low), min(100.0, found.high), f"{found.count} seeds"
 
 
 def _difference(a: Sequence[Member], b: Sequence[Member], group: Group) -> _Known | str:

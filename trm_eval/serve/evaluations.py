@@ -20,14 +20,12 @@ from trm_eval.report.study import DEPTH_SQL, MEMBERS_SQL, swept_groups
 from trm_eval.serve.parts import (
     EVALUATIONS,
     PUZZLES,
+    choose_rows,
     choose_runs,
-    frame_of,
     fresh,
     link,
-    selected,
     show_figure,
     show_sql,
-    table_key,
 )
 
 EVALUATIONS_SQL = """\
@@ -198,17 +196,13 @@ def show() -> None:
 
 def _table(asked: Asked) -> list[dict[str, Any]]:
     """Show the table of evaluations; return the selected ones."""
-    rows = [
-        row | {name: None if row[name] is None else 100 * row[name] for name in SHARES} for row in asked.rows
-    ]
     number = st.column_config.NumberColumn
-    event = st.dataframe(
-        frame_of(rows, COLUMNS),
-        key=table_key("evaluations", [row["evaluation"] for row in rows]),
-        hide_index=True,
-        on_select="rerun",
-        selection_mode="multi-row",
-        column_config={
+    places = choose_rows(
+        "evaluations",
+        asked.rows,
+        COLUMNS,
+        [row["evaluation"] for row in asked.rows],
+        {
             "run": st.column_config.TextColumn(pinned=True, width="medium"),
             "exact_accuracy": number("exact %", format="%.2f"),
             "exact_low": number("95% from", format="%.2f", help="Wilson's interval of the exact accuracy"),
@@ -222,10 +216,11 @@ def _table(asked: Asked) -> list[dict[str, Any]]:
             "seconds": number("seconds", format="%.0f"),
             "created_at": st.column_config.DatetimeColumn("made", format="distance"),
         },
+        percents=SHARES,
     )
     show_sql(asked.query)
     st.caption("Select rows to compare those; else the usual evaluation of each run is shown.")
-    return [asked.rows[place] for place in selected(event)]
+    return [asked.rows[place] for place in places]
 
 
 def _figures(

@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import polars as pl
 import streamlit as st
@@ -147,17 +147,38 @@ def show_sql(*queries: Query) -> None:
             st.code(query.sql, language="sql", wrap_lines=True)
 
 
-def frame_of(rows: Sequence[dict[str, Any]], columns: Sequence[str]) -> pl.DataFrame:
-    """Return some columns of rows as a frame for Streamlit; columns without any value are left out."""
-    there = [name for name in columns if any(row[name] is not None for row in rows)]
-    return pl.DataFrame([{name: row[name] for name in there} for row in rows], infer_schema_length=None)
+def choose_rows(
+    name: str,
+    rows: Sequence[dict[str, Any]],
+    columns: Sequence[str],
+    identities: Sequence[object],
+    config: dict[str, Any],
+    *,
+    percents: Sequence[str] = (),
+    several: bool = True,
+    height: int | Literal["auto"] = "auto",
+) -> list[int]:
+    """Show a table; return the positions of the selected rows.
 
-
-def table_key(name: str, identities: Sequence[object]) -> str:
-    """Return a key for a table with these rows, so that a selection does not carry over to other rows."""
-    return f"{name}-{hashlib.sha256(repr(list(identities)).encode()).hexdigest()[:16]}"
-
-
-def selected(event: Any) -> list[int]:
-    """Return the positions of the selected rows of a table."""
+    Args:
+        name: Name of the table in this app.
+        rows: The rows.
+        columns: Columns to show; those without any value are left out.
+        identities: What tells these rows from others: a selection does not carry over to other rows.
+        config: Streamlit's configuration of columns.
+        percents: Columns of shares, shown in percent.
+        several: Whether several rows can be selected.
+        height: Height of the table in pixels.
+    """
+    there = [column for column in columns if any(row[column] is not None for row in rows)]
+    frame = pl.DataFrame([{each: row[each] for each in there} for row in rows], infer_schema_length=None)
+    event = st.dataframe(
+        frame.with_columns(pl.col(column) * 100 for column in percents if column in there),
+        key=f"{name}-{hashlib.sha256(repr(list(identities)).encode()).hexdigest()[:16]}",
+        hide_index=True,
+        on_select="rerun",
+        selection_mode="multi-row" if several else "single-row",
+        height=height,
+        column_config=config,
+    )
     return list(event.selection.rows)

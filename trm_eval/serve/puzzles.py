@@ -14,16 +14,14 @@ from trm_data.storage.root import Layout
 from trm_eval.report.ask import Asked, ask
 from trm_eval.serve.evaluations import evaluations_of, labels_of
 from trm_eval.serve.parts import (
+    choose_rows,
     errors_shown,
-    frame_of,
     fresh,
     layout,
     names_of_tested,
     plain,
-    selected,
     show_drawing,
     show_sql,
-    table_key,
 )
 from trm_eval.show import Answered, answered_row
 
@@ -212,23 +210,23 @@ def _choose(evaluation: str) -> int | None:
     if not rows:
         show_sql(asked.query)
         return None
-    event = st.dataframe(
-        frame_of(rows, COLUMNS),
-        key=table_key("puzzles", [evaluation, *(str(row["row"]) for row in rows)]),
-        hide_index=True,
-        on_select="rerun",
-        selection_mode="single-row",
-        height=360,
-        column_config={
+    places = choose_rows(
+        "puzzles",
+        rows,
+        COLUMNS,
+        [evaluation, *(row["row"] for row in rows)],
+        {
             "wrong_cells": st.column_config.NumberColumn("wrong cells"),
             "halt_step": st.column_config.NumberColumn("halts after", help="empty: never"),
         },
+        several=False,
+        height=360,
     )
     st.caption(
         f"{count:,} of {known['puzzles']:,} puzzles; {known['solved']:,} of all are solved. Select one."
     )
     show_sql(asked.query)
-    if places := selected(event):
+    if places:
         return rows[places[0]]["row"]
     asked_for = st.query_params.get("row", "")
     listed = [row["row"] for row in rows]

@@ -12,15 +12,13 @@ from trm_eval.serve.parts import (
     CURVES,
     EVALUATIONS,
     FOLLOW_S,
+    choose_rows,
     errors_shown,
-    frame_of,
     fresh,
     layout,
     link,
     plain,
-    selected,
     show_sql,
-    table_key,
 )
 from trm_train.runs.status import STALLED_S
 
@@ -113,19 +111,13 @@ def _table(names: str) -> None:
             show_sql(asked.query)
             return
         runs = [row["run"] for row in asked.rows]
-        shares = ("best_validation", "best_optimal_share")
-        rows = [
-            row | {name: None if (share := row[name]) is None else 100 * share for name in shares}
-            for row in asked.rows
-        ]
         number = st.column_config.NumberColumn
-        event = st.dataframe(
-            frame_of(rows, COLUMNS),
-            key=table_key("runs", runs),
-            hide_index=True,
-            on_select="rerun",
-            selection_mode="multi-row",
-            column_config={
+        places = choose_rows(
+            "runs",
+            asked.rows,
+            COLUMNS,
+            runs,
+            {
                 "run": st.column_config.TextColumn(pinned=True, width="medium"),
                 "progress": st.column_config.ProgressColumn(format="percent", width="small"),
                 "step": number(format="localized"),
@@ -139,8 +131,9 @@ def _table(names: str) -> None:
                 "parameters": number(format="compact"),
                 "train_seconds": number("trained (s)", format="%.0f"),
             },
+            percents=("best_validation", "best_optimal_share"),
         )
-        if places := selected(event):
+        if places:
             st.session_state["chosen"] = [runs[place] for place in places]
             st.caption(f"{len(places)} selected. Compare:")
         else:

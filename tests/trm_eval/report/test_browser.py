@@ -24,7 +24,7 @@ from trm_eval.report.blocks import (
     Text,
     to_html,
 )
-from trm_eval.report.canvas import draw, look
+from trm_eval.report.canvas import draw, looks
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 NO_BROWSER = "no chromium, chromium-browser or google-chrome in PATH: what a page looks like is not tested"
@@ -58,7 +58,7 @@ addEventListener("load", () => {
 def a_page() -> Page:
     """Return a page with every kind of block, with long and wide content."""
     grid = Drawing(("12", "34"), np.zeros((2, 2), np.uint8), ("#ffffff",), marked=np.eye(2, dtype=bool))
-    curve = draw(lambda axis: axis.plot([1, 2, 3], [1, 4, 9], label="squares", **look(0)))
+    curve = draw(lambda axis: axis.plot([1, 2, 3], [1, 4, 9], **looks(["squares"])[0]))
     rows = [["b", "1,000"], ["a", "20.5"], [LONG, "3"]]
     return Page(
         "A report",
