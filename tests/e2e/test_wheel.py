@@ -56,7 +56,7 @@ def test_building_and_sql_work_from_the_wheel(installed: Path, tmp_path: Path) -
     built = run(installed, tmp_path, f"from trm_data.cli import main; main({arguments!r})")
     assert "9 train, 2 test examples" in built
     program = (
-        "from trm_data.cli import main; main(['sql', 'SELECT count(*) FROM puzzles', '--format', 'csv'])"
+        "from trm_eval.cli import main; main(['sql', 'SELECT count(*) FROM puzzles', '--format', 'csv'])"
     )
     assert run(installed, tmp_path, program).splitlines() == ["count_star()", "5"]
     where = run(installed, tmp_path, "import trm_data, catalogs; print(trm_data.__file__, catalogs.__file__)")
