@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 from tests.conftest import PROJECT
+from tests.support.scripts import load_script
 
 
 def test_sections_of_the_page_are_replaced_one_by_one() -> None:
-    spec = importlib.util.spec_from_file_location("render_docs", PROJECT / "benchmarks" / "render_docs.py")
-    assert spec is not None
-    assert spec.loader is not None
-    pages = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(pages)
+    pages = load_script(PROJECT / "benchmarks" / "render_docs.py")
     page = (PROJECT / "docs" / "benchmarks.md").read_text("utf-8")
     assert pages.with_sections(page, []) == page
     titles = [line for line in page.splitlines() if line.startswith("## ")]

@@ -1,15 +1,14 @@
-"""The recording of the demo: well-formed, every line at its place and time, with long waits cut."""
+"""The recording of the demo: well-formed, with every line and the commands of the demo."""
 
 from __future__ import annotations
 
-import itertools
 from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
 
 from tests.conftest import PROJECT
-from tests.documents.tools import load_tool
+from tests.support.scripts import load_script
 
 LINES = [
     (0.5, "\x1b[1m$ trm-data build sudoku\x1b[0m"),
@@ -21,15 +20,7 @@ LINES = [
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    return load_tool("demo_svg")
-
-
-def test_lines_come_in_order_and_waits_are_cut(tool: ModuleType) -> None:
-    times = tool.times(LINES)
-    steps = [after - before for before, after in itertools.pairwise(times)]
-    assert steps[0] == pytest.approx(tool.SHORTEST_S)
-    assert max(steps) == pytest.approx(tool.LONGEST_S) == pytest.approx(steps[1])
-    assert tool.length(LINES) == times[-1] + tool.LAST_S
+    return load_script(PROJECT / "tools" / "demo_svg.py")
 
 
 def test_the_picture_is_well_formed_and_says_every_line(tool: ModuleType) -> None:
@@ -42,16 +33,6 @@ def test_the_picture_is_well_formed_and_says_every_line(tool: ModuleType) -> Non
     keys = [float(key) for key in scroll.get("keyTimes", "").split(";")]
     assert keys == sorted(keys)
     assert (keys[0], keys[-1] < 1) == (0, True)
-
-
-def test_folders_of_this_machine_are_not_shown(tool: ModuleType) -> None:
-    told = [
-        (1.0, "all of it took 3 s"),
-        (1.0, ""),
-        (1.0, "to type these commands in this shell:"),
-        (1.0, "/home/x"),
-    ]
-    assert tool.without_paths(told) == told[:2]
 
 
 def test_the_recording_in_the_documents_is_of_the_demo(tool: ModuleType) -> None:

@@ -28,17 +28,9 @@ def test_an_example_builds_its_dataset(libraries: str, text: str, tmp_path: Path
     (tmp_path / "mine.csv").write_text("\n".join(rows))
     (tmp_path / "example.py").write_text(text)
     needed = [word for library in libraries.split() for word in ("--with", library)]
+    uv = [PROJECT / ".tools/bin/uv", "run", "--no-sync", "--project", PROJECT]
     done = subprocess.run(
-        [
-            PROJECT / ".tools/bin/uv",
-            "run",
-            "--no-sync",
-            "--project",
-            PROJECT,
-            *needed,
-            "python",
-            "example.py",
-        ],
+        [*uv, *needed, "python", "example.py"],
         cwd=tmp_path,
         env={**os.environ, "TRM_ROOT": str(tmp_path / "trm"), "HF_HOME": str(tmp_path / "hf")},
         capture_output=True,

@@ -8,22 +8,7 @@ from tests.conftest import PROJECT
 from tests.documents.test_sizes import MODULES, PACKAGES
 
 NAMED = re.compile(r"`((?:[a-z_]+\.)+[a-zA-Z_]+)`")
-FILES = (
-    "json",
-    "html",
-    "md",
-    "duckdb",
-    "parquet",
-    "txt",
-    "sql",
-    "svg",
-    "npz",
-    "ipynb",
-    "csv",
-    "log",
-    "toml",
-    "zst",
-)
+FILES = str.split("json html md duckdb parquet txt sql svg npz ipynb csv log toml zst")
 VARIABLES = ("config",)
 """Rooms with the name of a common variable."""
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from tests.conftest import PROJECT
-from tests.documents.tools import load_tool
+from tests.support.scripts import load_script
 
 
 @pytest.fixture(scope="module")
 def tool() -> ModuleType:
-    return load_tool("notebook")
+    return load_script(PROJECT / "tools" / "notebook.py")
 
 
 @pytest.fixture(scope="module")

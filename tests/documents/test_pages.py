@@ -6,7 +6,7 @@ import jax
 import pytest
 
 from tests.conftest import PROJECT
-from tests.documents.tools import load_tool
+from tests.support.scripts import load_script
 from trm_train.config.run import InputSpec
 from trm_train.cost import checkpoint_bytes, parameters_of
 from trm_train.experiments.registry import find_experiment
@@ -15,7 +15,7 @@ from trm_train.state import abstract_weights
 
 def test_the_pages_are_what_the_registry_says() -> None:
     folder = PROJECT / "docs" / "experiments"
-    written = load_tool("pages").pages()
+    written = load_script(PROJECT / "tools" / "pages.py").pages()
     assert {path.name for path in folder.glob("*.md")} - {"miniature.md"} == set(written)
     for name, text in written.items():
         assert (folder / name).read_text() == text, f"docs/experiments/{name} is stale: make pages"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.documents.tools import load_tool
+from tests.conftest import PROJECT
+from tests.support.scripts import load_script
 
-readiness = load_tool("readiness")
+readiness = load_script(PROJECT / "tools" / "readiness.py")
 RECIPES, STUDY_TARGET, Program = readiness.RECIPES, readiness.STUDY_TARGET, readiness.Program
 programs, render = readiness.programs, readiness.render
 

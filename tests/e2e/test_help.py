@@ -41,11 +41,3 @@ def test_the_list_of_commands_fits_a_screen_and_says_the_way_on(program: str) ->
     assert len(said.splitlines()) < 60
     assert f"`{program} COMMAND --help` shows options" in " ".join(said.split())
     assert "For example" not in said
-
-
-@pytest.mark.parametrize("kind", ["sudoku", "maze", "arc", "table", "named"])
-def test_the_options_of_a_kind_are_plain(kind: str) -> None:
-    said = run_here(MAINS["trm-data"], "build", kind, "--help").stdout
-    assert re.search(r"^ +trm-data build", said, re.MULTILINE)
-    for marks in ("{None", "(default: )", "no-no-"):
-        assert marks not in said, marks

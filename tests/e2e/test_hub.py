@@ -108,15 +108,8 @@ def hub() -> Iterator[str]:
 
 
 def build(root: Path, endpoint: str, *options: str, kind: str = "sudoku") -> subprocess.CompletedProcess[str]:
-    command = [
-        Path(sys.executable).with_name("trm-data"),
-        "build",
-        kind,
-        "--source",
-        "hf",
-        "--root",
-        str(root),
-    ]
+    program = Path(sys.executable).with_name("trm-data")
+    command = [program, "build", kind, "--source", "hf", "--root", str(root)]
     environment = {
         **os.environ,
         "HF_ENDPOINT": endpoint,

@@ -58,15 +58,7 @@ def test_a_pre_empted_run_of_two_hosts_is_finished(
     cloud.set("preempt", f"{sign}\n")
     watcher = threading.Thread(target=take_away_after_a_checkpoint, args=(server, sign))
     watcher.start()
-    words = [
-        "--repository",
-        str(cloud.repository),
-        "--commit",
-        cloud.commit(HOST),
-        "--look-s",
-        "0.5",
-        "--json",
-    ]
+    words = f"--repository {cloud.repository} --commit {cloud.commit(HOST)} --look-s 0.5 --json".split()
     where = ["--root", URL, "--accelerator", "v4-16", "--spot", "--delete"]
     done = run_here(main, "launch", *RUN, *OPTIONS, *where, *words)
     watcher.join()

@@ -101,19 +101,7 @@ def test_a_kind_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert "trm-data build filed" in told
     assert "Place the missing queens" in told
     assert "KIND" not in told
-    command = [
-        TRM_DATA,
-        "build",
-        "filed",
-        "--size",
-        "5",
-        "--val-size",
-        "0",
-        "--test-size",
-        "2",
-        "--workers",
-        "2",
-    ]
+    command = [TRM_DATA, *str.split("build filed --size 5 --val-size 0 --test-size 2 --workers 2")]
     built = subprocess.run(
         [*command, "--option", "side=7", "--experiments", file], capture_output=True, text=True, timeout=600
     )

@@ -76,13 +76,6 @@ def test_the_loader_gives_the_same_batches(built: Manifest, small_layout: Layout
             np.testing.assert_array_equal(there[key], here[key])
 
 
-def test_a_virtual_dataset(bucket: Layout, request_small: Make, machine: Machine) -> None:
-    build_dataset(request_small(augment="virtual"), bucket)
-    machine("second")
-    assert len(open_dataset("small", URL)) == 240
-    assert verify_dataset(resolve_root(URL), "small").problems == []
-
-
 def test_the_commands(
     built: Manifest, machine: Machine, capsys: pytest.CaptureFixture[str], server: GcsServer
 ) -> None:
@@ -167,15 +160,6 @@ def test_a_flipped_byte_in_an_object_is_found(built: Manifest, server: GcsServer
         open_dataset("small", URL)
 
 
-def test_a_replaced_object_is_built_again(
-    built: Manifest, server: GcsServer, bucket: Layout, request_small: Make
-) -> None:
-    server.put("bucket", "trm/datasets/small/catalog/puzzles.parquet", b"not ours")
-    again = build_dataset(request_small(), bucket, shard_examples=50)
-    assert (again.unchanged, again.shards_written, again.shards_kept) == (False, 0, 7)
-    assert verify_dataset(bucket, "small").problems == []
-
-
 def test_no_manifest_no_dataset(built: Manifest, server: GcsServer, machine: Machine, bucket: Layout) -> None:
     del server.objects["bucket"]["trm/datasets/small/manifest.json"]
     assert bucket.dataset_names() == []
@@ -254,7 +238,7 @@ def test_two_builds_race_for_the_name(
 
 @pytest.mark.parametrize(
     "file",
-    ["../other/train-00000-of-00001.array_record", "/etc/passwd", "manifest.json", "catalog/../x.parquet"],
+    ["../other/train-00000-of-00001.array_record", "/etc/passwd", "manifest.json"],
 )
 def test_a_manifest_that_leads_elsewhere(
     built: Manifest, server: GcsServer, machine: Machine, file: str, tmp_path: Path
@@ -280,9 +264,7 @@ def test_a_manifest_that_leads_elsewhere(
     [
         "gs://",
         "gs://b",
-        "s3://bucket/x",
         "gs://bucket/../x",
-        "gs://bucket//x",
         "gs://bucket/a*",
         "gs:/bucket/x",
     ],

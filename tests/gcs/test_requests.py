@@ -22,8 +22,6 @@ from trm_data.storage.gcs import BucketStore, bucket_store
 from trm_data.storage.root import Layout, UnpublishedLease
 from trm_data.storage.store import no_check
 
-PAGE = b"<html>log in</html>"
-
 
 @contextmanager
 def silent_server() -> Generator[str, None, None]:
@@ -62,24 +60,6 @@ def test_an_upload_that_nobody_reads_ends(monkeypatch: pytest.MonkeyPatch, size:
             bucket_store(URL).create("x", bytes(size))
 
 
-@pytest.mark.usefixtures("impatient")
-def test_a_web_page_is_no_answer(server: GcsServer, bucket: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = bucket_store(URL)
-    monkeypatch.setattr(server, "page", PAGE)
-    for ask in (
-        lambda: asked.create("x", b"content"),
-        lambda: asked.delete("x"),
-        lambda: asked.touch("x", "1", "note"),
-        lambda: asked.read("x"),
-        lambda: asked.download("x", bucket.machine / "x"),
-        lambda: asked.stat("x"),
-        lambda: asked.listed("x"),
-    ):
-        bucket.machine.mkdir(parents=True, exist_ok=True)
-        with pytest.raises(BucketError, match="unexpected response, not from Google Cloud Storage"):
-            ask()
-
-
 @pytest.mark.parametrize("body", [b"", b"{}", b"[" * 100_000, b'{"md5Hash": "", "name": "x"}', b"ok"])
 def test_a_write_is_believed_by_what_the_bucket_says_of_it(
     server: GcsServer, bucket: Layout, body: bytes
@@ -101,17 +81,6 @@ def test_an_upload_is_repeated_if_the_bucket_keeps_half_a_part(
     assert bucket_store(URL).upload("big", tmp_path / "file", hashlib.sha256(content).hexdigest())
     assert server.forgets_parts == 0
     assert server.objects["bucket"]["trm/big"].data == content
-
-
-def test_an_upload_of_which_the_bucket_never_keeps_a_part_ends(
-    server: GcsServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(trm_data.storage.gcs, "PART_BYTES", 2**20)
-    content = bytes(10 * 2**20)
-    (tmp_path / "file").write_bytes(content)
-    server.forgets_parts = 10**9
-    with pytest.raises(BucketError, match="another program write there"):
-        bucket_store(URL).upload("big", tmp_path / "file", hashlib.sha256(content).hexdigest())
 
 
 def test_folders_that_others_mark_are_passed_over(server: GcsServer, bucket: Layout) -> None:

@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -280,24 +279,3 @@ def test_runs_and_results_are_copied_home_and_go_on_there(
     again = run(home)
     assert (again.started_at, again.step) == (12, 12)
     assert final_state(again) == final_state(undisturbed)
-
-
-def target_with_data(target: Layout, local: Layout) -> Layout:
-    copy_root(local, target, "datasets/small")
-    return target
-
-
-def test_a_killed_process_leaves_parts_that_are_read_once(
-    undisturbed: TrainResult, local: Layout, tmp_path: Path
-) -> None:
-    """Steps after the newest checkpoint are in the table before the run resumes, and once afterwards."""
-    target = target_with_data(resolve_root(tmp_path / "target"), local)
-    copy_root(local, target, "runs")
-    folder = find_run(target, "tiny")
-    for kind in ("weights", "resume"):
-        shutil.rmtree(folder.uri(f"checkpoints/{kind}/12"))
-    count = "SELECT count(*), count(DISTINCT step) FROM train_metrics WHERE split = 'train'"
-    assert query_results(target, count).rows == [(12, 12)]
-    result = run(target)
-    assert result.started_at == 8
-    assert query_results(target, count).rows == [(12, 12)]

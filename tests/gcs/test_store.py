@@ -112,17 +112,6 @@ def test_a_small_file_is_there_at_every_moment_of_its_replacement(
     ]  # one stat, then one request to replace it
 
 
-def test_what_is_current_follows_the_store(store: Store) -> None:
-    store.write("note", b"one")
-    path = store.current("note")
-    assert path is not None
-    assert path.read_bytes() == b"one"
-    store.write("note", b"two")
-    path = store.current("note")
-    assert path is not None
-    assert path.read_bytes() == b"two"
-
-
 def test_a_store_travels_to_another_machine(store: Store, machine: Callable[[str], Layout]) -> None:
     store.write("a", CONTENT)
     machine("second")

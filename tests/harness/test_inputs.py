@@ -30,7 +30,7 @@ from trm_data.kinds.arc.source import read_tasks
 from trm_data.kinds.maze.source import read_mazes
 from trm_data.kinds.sudoku.source import read_puzzles
 from trm_data.kinds.table.source import read_table
-from trm_data.manifest import find_manifest, manifest_from_json, read_manifest
+from trm_data.manifest import find_manifest, read_manifest
 from trm_data.named import names_of
 from trm_data.shards.reader import read_rows
 from trm_data.shards.writer import sidecar_from_bytes, sidecar_path
@@ -354,11 +354,3 @@ def test_inputs_that_coverage_guides(trained: Evaluated, tmp_path: Path) -> None
         )
         assert done.returncode == 0, (name, done.stdout[-2000:], done.stderr[-3000:])
     record("guided inputs", {"inputs": GUIDED * len(names), "readers": len(names), "crashes": 0})
-
-
-@pytest.mark.parametrize(
-    "value", [{}, {"format_version": 1}, {"format_version": "1"}, {"format_version": 1, "spec": []}]
-)
-def test_a_manifest_without_its_fields_is_refused(value: dict[str, Any]) -> None:
-    with pytest.raises(DataError):
-        manifest_from_json(value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -32,32 +31,8 @@ def apart(script: str, folder: Path) -> list[str]:
 
 
 def options_of(root: str, address: str, count: int, index: int) -> list[str]:
-    return [
-        *RUN,
-        *(
-            "--root",
-            root,
-            "--coordinator",
-            address,
-            "--num-processes",
-            str(count),
-            "--process-id",
-            str(index),
-        ),
-    ]
-
-
-@pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[GcsServer, None, None]:
-    with GcsServer("bucket") as started:
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", started.url)
-        monkeypatch.setenv("TENSORSTORE_GCS_HTTP_URL", started.url)
-        monkeypatch.setenv("GOOGLE_AUTH_TOKEN_FOR_TESTING", "t")
-        monkeypatch.setenv("TRM_CACHE", str(tmp_path / "test"))
-        from gcsfs import GCSFileSystem
-
-        GCSFileSystem.clear_instance_cache()
-        yield started
+    together = f"--coordinator {address} --num-processes {count} --process-id {index}"
+    return [*RUN, "--root", root, *together.split()]
 
 
 def check_refused(done: list[subprocess.CompletedProcess[str]], words: str, code: Exit = Exit.ERROR) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import signal
 import subprocess
@@ -22,7 +21,6 @@ import pytest
 from tests.conftest import run_here, small_request
 from tests.multiprocess.processes import (
     EVALUATE,
-    EXAMPLES,
     LIMIT_S,
     RUN,
     ended,
@@ -177,40 +175,6 @@ def test_no_answer_is_rounded_otherwise(trained: Layout, tmp_path: Path) -> None
         [start(["run", "quickstart", *options, *place, "--process-id", str(i)], program) for i in range(2)]
     )
     check_same_tables(together, alone)
-
-
-COUNTING = f"""
-import json, sys
-from trm_data.loader.dataset import Dataset
-read, seen = Dataset.read, []
-Dataset.read = lambda self, rows: (seen.extend(rows.tolist()), read(self, rows))[1]
-from trm_train.training import validate
-validate.BATCH_EXAMPLES = {EXAMPLES}
-from trm_eval.cli import main
-try:
-    main(sys.argv[1:])
-finally:
-    print("read:", json.dumps(seen), file=sys.stderr)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("mode", ["max_steps", "halting"])
-def test_a_process_reads_its_own_rows_alone(trained: Layout, tmp_path: Path, mode: str) -> None:
-    """Except process 0, which scores, and one row for the shapes."""
-    layout = copy_of(trained, tmp_path / "root")
-    together = ["--root", layout.place, "--coordinator", free_address(), "--num-processes", "2"]
-    options = ["run", "quickstart", *TRAIN, "--mode", mode, *together]
-    done = ended_well([start([*options, "--process-id", str(i)], program=COUNTING) for i in range(2)])
-    first, second = (json.loads(one.stderr.rpartition("read: ")[2]) for one in done)
-    assert set(first) == set(range(360))
-    rows = sorted(row for row in second if row != 0)
-    assert len(rows) == len(set(rows))
-    if mode == "max_steps":
-        assert rows == [row for row in range(360) if row // EXAMPLES % 2]
-    else:
-        assert rows[:EXAMPLES] == list(range(EXAMPLES, 2 * EXAMPLES))
-        assert 50 < len(rows) < 310  # its share of the freed slots
 
 
 @pytest.mark.slow

@@ -38,20 +38,10 @@ def wait_for_checkpoint(layout: Layout, step: int) -> Folder:
 def test_processes_of_different_configurations_are_named(root: Layout) -> None:
     place = ["--root", root.place, "--coordinator", free_address(), "--num-processes", "3"]
     rates = ["1e-4", "1e-4", "3e-4"]
+    options = [*RUN, "--data.global-batch-size", "9", *place]
     done = ended(
         [
-            start(
-                [
-                    *RUN,
-                    "--data.global-batch-size",
-                    "9",
-                    *place,
-                    "--process-id",
-                    str(index),
-                    "--optim.lr",
-                    rate,
-                ]
-            )
+            start([*options, "--process-id", str(index), "--optim.lr", rate])
             for index, rate in enumerate(rates)
         ]
     )

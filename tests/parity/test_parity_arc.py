@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.conftest import PROJECT
+from tests.support.scripts import load_script
 from trm_data.kinds.arc.encode import encode_pair
 from trm_data.kinds.arc.symmetry import ArcSymmetry
 
 FIXTURE = PROJECT / "tests" / "fixtures" / "arc_vote.npz"
 
 
-def load_check() -> ModuleType:
-    """Import the script next to this file."""
-    location = importlib.util.spec_from_file_location(
-        "parity_check_arc", Path(__file__).parent / "check_arc.py"
-    )
-    assert location is not None
-    assert location.loader is not None
-    module = importlib.util.module_from_spec(location)
-    sys.modules[location.name] = module
-    location.loader.exec_module(module)
-    return module
-
-
-check = load_check()
+check = load_script(Path(__file__).parent / "check_arc.py")
 
 
 def test_the_published_evaluator_answers_the_same(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -30,11 +29,10 @@ from trm_data.errors import QueryError
 from trm_data.export import export_dataset
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import MANIFEST, _digest, read_manifest
-from trm_data.records import Rows, SourceFile
+from trm_data.records import SourceFile
 from trm_data.shards.writer import sidecar_path
 from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import Layout
-from trm_data.verify.checker import row_prints
 from trm_data.verify.flow import verify_dataset
 from trm_eval.tables.query import query_results
 
@@ -66,7 +64,6 @@ def run(program: str, *arguments: str, root: Path) -> subprocess.CompletedProces
         ("sha256", "0" * 64),
         ("spec_digest", "0" * 64),
         ("file", "../../x.array_record"),
-        ("digest", "0" * 64),
     ],
 )
 def test_a_damaged_sidecar_poisons_no_rebuild(
@@ -105,7 +102,7 @@ def test_sidecars_of_version_1_had_no_digest_and_are_written_again(
     )
 
 
-@pytest.mark.parametrize("content", [b"{", b"\xff", b'{"sidecar_version": 2}', b"surrogate"])
+@pytest.mark.parametrize("content", [b"{", b'{"sidecar_version": 2}', b"surrogate"])
 def test_a_sidecar_that_is_none_is_said_and_written_again(
     layout: Layout, request_small: Any, content: bytes
 ) -> None:
@@ -165,23 +162,6 @@ def test_cards_of_old_have_no_digest(layout: Layout) -> None:
     assert card_problem(text.encode()) == ""
     assert card_problem(card_bytes(manifest, [])) == ""
     assert card_bytes(manifest, []).startswith(text.encode())
-
-
-def test_rows_are_told_apart_by_what_they_ask_and_answer() -> None:
-    draws = np.random.default_rng(0)
-    cells = np.unique(draws.integers(0, 12, (4000, 2, 36), np.uint8), axis=0)
-    numbers = np.arange(len(cells), dtype=np.int32)
-
-    def prints(inputs: Any, labels: Any, integers: Any = numbers) -> list[int]:
-        return row_prints(Rows(inputs, labels, integers, integers, integers, integers)).tolist()
-
-    found = prints(cells[:, 0], cells[:, 1])
-    assert len(set(found)) == len(cells) == 4000
-    assert prints(cells[:, 0], cells[:, 1], numbers[::-1].copy()) == found  # numbers do not count
-    assert not set(prints(cells[:, 1], cells[:, 0])) & set(found)
-    changed = cells.copy()
-    changed[:, 1, 35] ^= 1
-    assert not set(prints(changed[:, 0], changed[:, 1])) & set(found)
 
 
 def test_an_imported_dataset_that_tests_on_its_training_rows_fails(layout: Layout, tmp_path: Path) -> None:
@@ -249,7 +229,6 @@ def test_from_python_it_is_an_error_unless_skipped(two: Layout, ask: Any) -> Non
     [
         "<script>alert(1)</script>.csv",
         "a|b.csv",
-        "a b'c.csv",
         "a\n```\nb.csv",
     ],
 )
@@ -284,26 +263,10 @@ MOUNT = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && shift 0 && e
         ["trm-eval", "sql", "SELECT count(*) FROM puzzles", "--format", "csv"],
         ["trm-data", "describe", "small"],
         ["trm-data", "verify", "small"],
-        [
-            *[
-                "trm-data",
-                "build",
-                "sudoku",
-                "--box",
-                "2x3",
-                "--size",
-                "24",
-                "--aug",
-                "9",
-                "--val-size",
-                "8",
-                "--test-size",
-                "12",
-                "--seed",
-                "3",
-            ],
-            *["--name", "small", "--quiet"],
-        ],
+        str.split(
+            "trm-data build sudoku --box 2x3 --size 24 --aug 9 --val-size 8 --test-size 12 --seed 3 "
+            "--name small --quiet"
+        ),
     ],
     ids=lambda command: " ".join(command[:2]),
 )
