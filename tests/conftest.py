@@ -119,6 +119,7 @@ RACES = (
     "gcs/test_batch",
     "gcs/test_faults",
     "gcs/test_file_cache",
+    "gcs/test_killed_build",
     "gcs/test_lost_turn",
     "gcs/test_requests",
     "gcs/test_runs",
