@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,6 +12,7 @@ import pytest
 import trm_eval
 import trm_train
 from tests.conftest import PROJECT
+from tests.support.scripts import load_script
 from tests.trm_train.test_loop import TINY
 from trm_data.errors import DatasetNotFoundError
 from trm_data.storage.root import Layout, resolve_root
@@ -39,22 +38,16 @@ def layout(small_layout: Layout, tmp_path: Path) -> Layout:
     return resolve_root(tmp_path / "root")
 
 
-def load_example() -> ModuleType:
-    location = importlib.util.spec_from_file_location("loop", PROJECT / "examples" / "loop.py")
-    assert location is not None
-    assert location.loader is not None
-    module = importlib.util.module_from_spec(location)
-    location.loader.exec_module(module)
-    return module
-
-
 @pytest.mark.integration
-def test_a_run_from_python_is_trained_evaluated_and_asked(layout: Layout, tmp_path: Path) -> None:
+def test_a_run_from_python_is_trained_evaluated_and_asked(
+    layout: Layout, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     told: list[tuple[int, str, dict[str, float]]] = []
     run = trm_train.train(
         "quickstart", total_steps=20, on_metrics=lambda *one: told.append(one), root=layout, **OPTIONS
     )
     assert (run.step, run.finished) == (20, True)
+    assert capfd.readouterr() == ("", "")
     assert run.name in repr(run)
     assert Path(run.folder).name == run.name
     frame = run.metrics()
@@ -81,7 +74,7 @@ def test_a_run_from_python_is_trained_evaluated_and_asked(layout: Layout, tmp_pa
 
 @pytest.mark.integration
 def test_the_loop_of_the_examples_has_the_losses_of_the_command(layout: Layout) -> None:
-    example = load_example()
+    example = load_script(PROJECT / "examples" / "loop.py")
     assert (PROJECT / "examples" / "loop.py").read_text().count("\n") <= 120
     run = trm_train.train("quickstart", total_steps=50, root=layout, **OPTIONS)
     config = with_options(
@@ -144,22 +137,3 @@ def test_errors_name_arguments_not_options(options: dict[str, Any], said: str, l
         trm_train.train("quickstart", root=layout, **options)
     assert said in str(error.value)
     assert "--" not in str(error.value)
-
-
-@pytest.mark.integration
-def test_quiet_prints_nothing_while_it_builds_and_trains(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    small = {"hidden_size": 16, "num_layers": 1, "h_cycles": 1, "l_cycles": 1}
-    run = trm_train.train(
-        "quickstart",
-        dataset="sudoku-2x2-generated-10-aug-100",
-        model=small,
-        optim={"lr_warmup_steps": 1},
-        total_steps=2,
-        build=True,
-        quiet=True,
-        root=tmp_path,
-    )
-    assert run.step == 2
-    assert capfd.readouterr() == ("", "")

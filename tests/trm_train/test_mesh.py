@@ -209,21 +209,15 @@ print(json.dumps(found))
 """
 
 
+COMPILED = str.split("1,1,0,1 2,1,0,1 1,2,1,1 2,1,1,1 2,1,0,5 1,1,1,5")
+"""Model-parallel devices, microbatches, whether parameters are split, and steps of a dispatch."""
+
+
 @pytest.fixture(scope="module")
 def compiled() -> dict[str, Any]:
     flags = f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count=8"
     done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            COMPILED_SCRIPT,
-            "1,1,0,1",
-            "2,1,0,1",
-            "1,2,1,1",
-            "2,1,1,1",
-            "2,1,0,5",
-            "1,1,1,5",
-        ],
+        [sys.executable, "-c", COMPILED_SCRIPT, *COMPILED],
         env=os.environ | {"XLA_FLAGS": flags},
         capture_output=True,
         text=True,
@@ -234,7 +228,7 @@ def compiled() -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("mesh", ["1,1,0,1", "2,1,0,1", "1,2,1,1", "2,1,1,1", "2,1,0,5", "1,1,1,5"])
+@pytest.mark.parametrize("mesh", COMPILED)
 def test_nothing_is_sent_but_what_is_listed(compiled: dict[str, Any], mesh: str) -> None:
     one = compiled[mesh]
     model_parallel, _, split, _ = map(int, mesh.split(","))

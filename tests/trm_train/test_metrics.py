@@ -161,17 +161,8 @@ def test_what_a_merge_that_was_cut_off_has_left_is_removed(
 @pytest.mark.integration
 def test_every_step_says_which_rows_it_was_given(small_layout: Layout, tmp_path: Path) -> None:
     layout = root_with("small", tmp_path, small_layout)
-    options = [
-        "--total-steps",
-        "5",
-        "--execution.validate-every",
-        "0",
-        "--root",
-        str(tmp_path),
-        "--seed",
-        "3",
-    ]
-    done = run_here(main, *RUN, *options)
+    options = f"--total-steps 5 --execution.validate-every 0 --root {tmp_path} --seed 3"
+    done = run_here(main, *RUN, *options.split())
     assert done.returncode == 0, done.stderr
     (run,) = list_runs(layout)
     said = read_metrics(run).column("rows_digest").to_pylist()

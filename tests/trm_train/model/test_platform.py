@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.util
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +12,7 @@ import numpy as np
 import pytest
 from flax import nnx
 
+from tests.support.scripts import load_script
 from tests.trm_train.test_execution import detail_of, relative
 from tests.trm_train.test_step import CONFIG, MODEL, SPEC
 from trm_train.mesh import make_mesh
@@ -44,12 +43,7 @@ def test_a_step_gives_the_same_in_every_form(name: str, mixer: str, monkeypatch:
 @pytest.mark.parametrize("fixture", ["trm_parity_mlp_t", "trm_parity_attention_rope"])
 def test_golden_numbers_hold_in_every_form(name: str, fixture: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tests = Path(__file__).parents[2]
-    location = importlib.util.spec_from_file_location("parity_check_forms", tests / "parity" / "check.py")
-    assert location is not None
-    assert location.loader is not None
-    check = importlib.util.module_from_spec(location)
-    sys.modules[location.name] = check
-    location.loader.exec_module(check)
+    check = load_script(tests / "parity" / "check.py")
     monkeypatch.setitem(networks.KERNELS, "cpu", networks.KERNELS[name])
     rows = list(check.check_fixture(str(tests / "fixtures" / f"{fixture}.npz")))
     assert len(rows) > 10

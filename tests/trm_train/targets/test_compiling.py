@@ -22,18 +22,10 @@ def plan_for(target: str, experiment: str, *more: str) -> dict[str, Any]:
         check_packages(find_target(target))
     except ConfigError as error:
         pytest.skip(str(error))
-    command = [
-        sys.executable,
-        "-m",
-        "trm_train",
-        "run",
-        experiment,
-        "--dry-run",
-        "--json",
-        "--target",
-        target,
-    ]
-    done = subprocess.run([*command, *more], capture_output=True, text=True, timeout=900, check=False)
+    words = f"-m trm_train run {experiment} --dry-run --json --target {target}".split()
+    done = subprocess.run(
+        [sys.executable, *words, *more], capture_output=True, text=True, timeout=900, check=False
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
