@@ -13,7 +13,6 @@ import pytest
 
 from tests.conftest import run_here
 from tests.trm_eval.conftest import Evaluated
-from trm_data.cli import main as data_main
 from trm_eval.cli import main
 
 QUERY = "SELECT 1 AS a, 'x|y' AS b, NULL AS c, 0.5::DOUBLE AS d UNION ALL SELECT 2, 'two\nlines', 3, 1e-9 ORDER BY a"
@@ -37,33 +36,26 @@ def test_a_root_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["table", "vertical", "csv", "json", "markdown", "parquet"])
-@pytest.mark.parametrize("program", ["trm-eval", "trm-data"])
-def test_every_form_goes_to_a_file_whole(
-    evaluated: Evaluated, tmp_path: Path, form: str, program: str
-) -> None:
+def test_every_form_goes_to_a_file_whole(evaluated: Evaluated, tmp_path: Path, form: str) -> None:
     path = tmp_path / "answer"
     path.write_text("old")
-    run = {"trm-eval": main, "trm-data": data_main}[program]
     arguments = ["--format", form, "--out", str(path), "--root", evaluated.layout.place]
-    done = run_here(run, "sql", QUERY, *arguments)
+    done = run_here(main, "sql", QUERY, *arguments)
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{path}: 2 rows, {form}\n", "")
     assert [left.name for left in tmp_path.iterdir()] == ["answer"]
     if form == "parquet":
         assert pl.read_parquet(path)["d"].to_list() == [0.5, 1e-9]
     else:
-        assert path.read_text() == run_here(run, "sql", QUERY, *arguments[:2], *arguments[4:]).stdout
-    bad = run_here(run, "sql", "SELECT nothing", *arguments)
+        assert path.read_text() == run_here(main, "sql", QUERY, *arguments[:2], *arguments[4:]).stdout
+    bad = run_here(main, "sql", "SELECT nothing", *arguments)
     assert bad.returncode == 2
     assert path.exists()
 
 
-@pytest.mark.parametrize("program", ["trm-eval", "trm-data"])
-def test_the_ending_of_a_file_says_what_it_holds(evaluated: Evaluated, tmp_path: Path, program: str) -> None:
-    run = {"trm-eval": main, "trm-data": data_main}[program]
-
+def test_the_ending_of_a_file_says_what_it_holds(evaluated: Evaluated, tmp_path: Path) -> None:
     def write(name: str, *more: str) -> subprocess.CompletedProcess[str]:
         return run_here(
-            run, "sql", QUERY, "--out", str(tmp_path / name), *more, "--root", evaluated.layout.place
+            main, "sql", QUERY, "--out", str(tmp_path / name), *more, "--root", evaluated.layout.place
         )
 
     for name, form in (("a.csv", "csv"), ("b.JSON", "json"), ("c.md", "markdown"), ("d.parquet", "parquet")):
