@@ -45,11 +45,11 @@ def test_prompts_comments_and_continued_lines_are_understood(tmp_path: Path) -> 
 
 
 def test_the_commands_of_a_line_are_told_apart() -> None:
-    line = "export A=gs://b; trm-data list --root gs://b && trm-data sql 'SELECT 1; ' | head"
+    line = "export A=gs://b; trm-data list --root gs://b && trm-eval sql 'SELECT 1; ' | head"
     assert statements(line) == [
         ["export", "A=gs://b"],
         ["trm-data", "list", "--root", "gs://b"],
-        ["trm-data", "sql", "SELECT 1; "],
+        ["trm-eval", "sql", "SELECT 1; "],
         ["head"],
     ]
 

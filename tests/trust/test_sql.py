@@ -21,7 +21,6 @@ from tests.support.roots import root_with
 from tests.trm_eval.conftest import Evaluated
 from tests.trust.attacks import attacks, writes
 from trm_data.catalog.query import READING, operators_of, query_catalog
-from trm_data.cli import main as trm_data_main
 from trm_data.errors import QueryError
 from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import Layout, resolve_root
@@ -179,7 +178,6 @@ def test_every_operator_of_the_shipped_queries_and_views_reads(evaluated: Evalua
     assert {"READ_PARQUET", "PYTHON_ARROW_SCAN", "HASH_JOIN", "WINDOW"} <= found <= READING
 
 
-@pytest.mark.parametrize("program", ["trm-data", "trm-eval"])
 @pytest.mark.parametrize(
     "statement",
     [
@@ -189,16 +187,16 @@ def test_every_operator_of_the_shipped_queries_and_views_reads(evaluated: Evalua
         "SELECT * FROM read_csv('secret.csv')",
     ],
 )
-def test_the_commands_say_so_in_one_line(layout: Layout, outside: Path, program: str, statement: str) -> None:
+def test_the_commands_say_so_in_one_line(layout: Layout, outside: Path, statement: str) -> None:
     arguments = ("sql", statement, "--root", layout.place)
     if statement.isascii():
-        done = run_here({"trm-data": trm_data_main, "trm-eval": trm_eval_main}[program], *arguments)
+        done = run_here(trm_eval_main, *arguments)
     else:
-        command = [BIN / program, *map(os.fsencode, arguments)]
+        command = [BIN / "trm-eval", *map(os.fsencode, arguments)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert done.stderr.startswith(f"{program}: ")
+    assert done.stderr.startswith("trm-eval: ")
     assert "Traceback" not in done.stderr
     assert "SECRET" not in done.stderr
     assert sorted(path.name for path in outside.iterdir()) == [".tmp", "catalog.duckdb.tmp", "secret.csv"]
