@@ -26,7 +26,6 @@ from trm_train.training.stop import (
     explained,
     explaining_memory,
     finish_saving,
-    preemption_stops,
     save,
     stop_signals,
 )
@@ -86,7 +85,7 @@ def train(
             hosts=hosts or Hosts(),
             initial=initial,
         )
-        with stop_signals() as stop, preemption_stops(stop):
+        with stop_signals() as stop:
             try:
                 step, validated = _run_steps(run, stop)
             except Exception as error:

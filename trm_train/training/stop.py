@@ -1,9 +1,6 @@
 """Ends of a run: stop requests, failures and how to resume, and checkpoints on a root that may be unreachable.
 
-A stop request is SIGTERM (a preemption) or Ctrl-C. Google Cloud sends a notice some seconds before the signal of a
-preemption. That is enough time to agree on a last step with the other hosts and to save it. Source: Google Cloud
-documentation of preemptible and spot VMs (`instance/preempted` of the metadata server, which answers when the value
-changes).
+A stop request is SIGTERM or Ctrl-C. A preempted machine of Google Cloud shuts down, so its processes get SIGTERM.
 
 If a save fails, the failure is reported, training continues, and the next checkpoint tries again. After the last step
 the process waits for the bucket. Several processes skip a checkpoint together. If one of them loses the bucket during a
@@ -12,17 +9,11 @@ save, all end with exit code 4, because the libraries of the others wait for its
 
 from __future__ import annotations
 
-import os
 import signal
-import threading
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from http.client import HTTPException
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -36,18 +27,6 @@ from trm_train.hosts import lost
 from trm_train.runs.resume import meta_at
 from trm_train.state import TrainState
 from trm_train.training.start import Started
-
-URL_VARIABLE = "TRM_METADATA_URL"
-"""Environment variable: URL of a metadata server in place of Google's."""
-METADATA_URL = "http://metadata.google.internal/computeMetadata/v1"
-PRODUCT = Path("/sys/class/dmi/id/product_name")
-"""File that names the machine's product, to recognize Google Cloud."""
-WAIT_S = 60
-"""Time after which the server answers if nothing has changed (s)."""
-AGAIN_S = 5.0
-"""Pause before the next request if the server does not answer (s)."""
-PAUSE_S = 1.0
-"""Pause between an answer and the next request (s); limits the rate if the server answers immediately."""
 
 
 class StoppedError(Exception):
@@ -107,56 +86,6 @@ def stop_signals() -> Generator[StopRequest, None, None]:
 
     with handled(request, *STOPS):
         yield stop
-
-
-def metadata_url() -> str | None:
-    """Return the URL of the metadata server, or None if this is not a Google Cloud machine."""
-    if given := os.environ.get(URL_VARIABLE):
-        return given.rstrip("/")
-    try:
-        return METADATA_URL if "Google" in PRODUCT.read_text() else None
-    except (OSError, UnicodeDecodeError):
-        return None
-
-
-@contextmanager
-def preemption_stops(stop: StopRequest) -> Generator[None, None, None]:
-    """Context in which a preemption notice stops the run as SIGTERM does; outside Google Cloud it does nothing."""
-    url = metadata_url()
-    if url is None:
-        yield
-        return
-    ended = threading.Event()
-
-    threading.Thread(target=listen, args=(url, stop, ended), name="preemption", daemon=True).start()
-    try:
-        yield
-    finally:
-        ended.set()
-
-
-def listen(url: str, stop: StopRequest, ended: threading.Event) -> None:
-    """Poll until the machine is preempted, which stops the run, or until `ended` is set."""
-    while not ended.is_set():
-        answer = _ask(url)
-        if answer == "TRUE":
-            stop.signal = stop.signal or signal.SIGTERM
-            return
-        ended.wait(AGAIN_S if answer is None else PAUSE_S)
-
-
-def _ask(url: str) -> str | None:
-    """Return `TRUE` (preempted) or `FALSE` when the value changes or the wait ends; None without an answer."""
-    question = f"{url}/instance/preempted?wait_for_change=true&timeout_sec={WAIT_S}"
-    request = urllib.request.Request(question, headers={"Metadata-Flavor": "Google"})
-    try:
-        with urllib.request.urlopen(request, timeout=2 * WAIT_S) as answer:
-            return answer.read(16).decode("ascii", "replace").strip()
-    except urllib.error.HTTPError as refusal:
-        refusal.close()
-        return None
-    except (OSError, HTTPException):
-        return None
 
 
 LESS_MEMORY = (
