@@ -2,7 +2,7 @@
 
     python tests/parity/check_weights.py FILE EXPECTED.npz
 
-FILE is a state dict (.pt, .pth), .safetensors or .npz. EXPECTED.npz has `config` (JSON bytes), `inputs`,
+FILE is .safetensors or .npz. EXPECTED.npz has `config` (JSON bytes), `inputs`,
 `puzzle_identifiers`, and `logits` and `q_halt_logits` after `halt_max_steps` supervision steps. Exits 0 if all are
 within the bound, 1 if one is not, 2 if a file is unreadable or unsupported.
 """

@@ -12,7 +12,7 @@ import pytest
 from trm_train.weights import read_weights, write_weights_file
 
 FIXTURES = Path(__file__).parent.parent / "fixtures"
-PUBLISHED = FIXTURES / "published_checkpoint.pt"
+PUBLISHED = FIXTURES / "published_checkpoint.safetensors"
 EXPECTED = FIXTURES / "published_checkpoint_expected.npz"
 
 
@@ -48,7 +48,7 @@ def test_files_that_cannot_be_compared_are_errors(
     check_weights: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert check_weights.main([str(PUBLISHED)]) == 2
-    assert check_weights.main([str(tmp_path / "none.pt"), str(EXPECTED)]) == 2
+    assert check_weights.main([str(tmp_path / "none.npz"), str(EXPECTED)]) == 2
     assert check_weights.main([str(PUBLISHED), str(PUBLISHED)]) == 2
     with np.load(EXPECTED) as expected:
         arrays = dict(expected)

@@ -22,15 +22,15 @@ from trm_train.experiments.setting import parse_setting
 class ImportWeights:
     """Import published weights as a run that trm-eval run evaluates.
 
-    FILE is a PyTorch state dict of the published code (.pt, .pth), .safetensors or .npz. It is read as data: nothing in
-    it is executed. The network is that of the experiment; override its options if the weights differ. The run has
+    FILE is .safetensors or .npz, with the tensors of the published code; docs/training.md converts a file of PyTorch.
+    The network is that of the experiment; override its options if the weights differ. The run has
     one checkpoint, at step 0, and is never trained; trm-train run --init-from starts from it.
 
     For example:
 
-      trm-train import-weights sudoku.pt --as trm_sudoku_mlp --dataset sudoku-extreme-1k-aug-1000
-      trm-train import-weights arc.pt --as trm_arc1 --dataset arc1 --identifiers identifiers.json
-      trm-train import-weights small.pt --as quickstart --dataset mine6 --model.hidden-size 64
+      trm-train import-weights sudoku.safetensors --as trm_sudoku_mlp --dataset sudoku-extreme-1k-aug-1000
+      trm-train import-weights arc.safetensors --as trm_arc1 --dataset arc1 --identifiers identifiers.json
+      trm-train import-weights small.safetensors --as quickstart --dataset mine6 --model.hidden-size 64
     """
 
     file: Annotated[Positional[str], arg(metavar="FILE")]

@@ -15,7 +15,7 @@ from trm_data.storage.root import Layout
 from trm_train.weights import read_weights
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-PUBLISHED = FIXTURES / "published_checkpoint.pt"
+PUBLISHED = FIXTURES / "published_checkpoint.safetensors"
 EXPECTED = FIXTURES / "published_checkpoint_expected.npz"
 NAMES = ["<blank>", "a", "a|||t1|||0123456789"]
 NETWORK = (

@@ -84,7 +84,7 @@ def test_a_run_starts_from_the_values_of_a_file(layout: Layout) -> None:
 
 def test_the_identity_holds_a_digest_and_not_the_path(layout: Layout, tmp_path: Path) -> None:
     plain = config("one")
-    copied = shutil.copy(PUBLISHED, tmp_path / "other name.pt")
+    copied = shutil.copy(PUBLISHED, tmp_path / "other name.safetensors")
     named = [start_from(str(path), plain, layout)[0] for path in (PUBLISHED, copied)]
     assert named[0] == named[1]
     assert identity_hash(named[0]) != identity_hash(plain)
@@ -277,7 +277,7 @@ def test_a_network_without_published_names_is_refused(layout: Layout) -> None:
 def test_missing_files_datasets_and_runs_are_refused(layout: Layout, tmp_path: Path) -> None:
     out = tmp_path / "weights.safetensors"
     for command, said in (
-        (words(layout, tmp_path / "none.pt", "one"), "none.pt"),
+        (words(layout, tmp_path / "none.npz", "one"), "none.npz"),
         (words(layout, PUBLISHED, "nowhere"), "nowhere"),
         (["export-weights", "nobody", "--out", str(out), "--root", layout.place], "nobody"),
         (["export-weights", "nobody", "--out", "weights.pt", "--root", layout.place], "nobody"),
