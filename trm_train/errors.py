@@ -47,7 +47,3 @@ class HostError(TrainError):
 
 class LaunchError(TrainError):
     """A failed launch; the message names the command or host, and the remedy."""
-
-
-class CapacityError(LaunchError):
-    """No machines of this kind are available now; they may be later."""

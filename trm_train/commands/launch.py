@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -21,8 +22,7 @@ from trm_train.errors import LaunchError
 
 if TYPE_CHECKING:
     from trm_data.storage.store import Folder
-    from trm_train.launch.flow import Outcome, TpuRequest
-    from trm_train.launch.scripts import Source
+    from trm_train.launch.flow import Outcome, Tpu
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,16 +46,12 @@ class Launch:
     """TPU of Google Cloud, such as v4-8 or v4-64."""
     zone: Annotated[str | None, arg(metavar="ZONE", help_behavior_hint="")] = None
     """Zone of the TPU (default: the zone of the gcloud configuration)."""
-    project: Annotated[str | None, arg(metavar="PROJECT", help_behavior_hint="")] = None
-    """Project of the TPU (default: the project of the gcloud configuration)."""
     name: Annotated[str | None, arg(metavar="NAME", help_behavior_hint="")] = None
     """Name of the TPU; an existing one is used (default: trm-KIND-SIZE)."""
     spot: bool = False
     """Use a spot TPU, which is cheaper and may be preempted."""
     queued: bool = False
     """Wait for the TPU in the queue (a queued resource)."""
-    runtime: Annotated[str | None, arg(metavar="VERSION", help_behavior_hint="")] = None
-    """Software version of the TPU VM (default: the recommended version)."""
     gcloud_create: Annotated[str, arg(metavar="WORDS", help_behavior_hint="")] = ""
     """Further arguments of the gcloud command that creates the TPU, such as --gcloud-create=--internal-ips."""
     commit: Annotated[str | None, arg(metavar="HASH", help_behavior_hint="")] = None
@@ -81,58 +77,53 @@ class Launch:
         Args:
             words: Arguments after `run`, without the options of `Launch`.
         """
-        from trm_train.launch.flow import Launched, Outcome, Tpu, TpuRequest, check_root, stop, train
+        from trm_train.launch.flow import Outcome, Tpu, check_root, stop, train
         from trm_train.launch.scripts import Source, find_source
 
         if self.restarts < 0 or self.look_s <= 0:
             raise LaunchError("--restarts at least 0, --look-s more than 0")
         layout = self._layout()
         config, run, folder, options = _plan(words, layout)
-        request = TpuRequest(
+        steps = planned_steps(config, options.extend)
+        again = self.stop or self.dry_run or options.resume == "never"
+        if not again and _is_finished(folder, steps):
+            print(f"{run}: finished already ({steps:,} steps)", file=sys.stderr)
+            return self._conclude(Outcome(run=run, state="done"))
+        commit = Source(self.repository or "REPOSITORY", self.commit or "COMMIT")
+        tpu = Tpu(
             name=self.name or f"trm-{self.accelerator}",
             accelerator=self.accelerator,
             zone=self.zone,
-            project=self.project,
-            runtime=self.runtime,
             spot=self.spot,
             queued=self.queued,
             create=tuple(shlex.split(self.gcloud_create)),
-        )
-        asked = Launched(
+            source=commit if self.dry_run else find_source(self.commit, self.repository),
             run=run,
             words=("run", *words, "--root", layout.place),
-            restarts=self.restarts,
             look_s=self.look_s,
             say=lambda text: print(text, file=sys.stderr, flush=True),
-            show=lambda text: print(text, end="", file=sys.stderr if self.json else sys.stdout, flush=True),
         )
         if self.dry_run:
-            source = Source(self.repository or "REPOSITORY", self.commit or "COMMIT")
-            return self._print(request, source, asked.run, asked.words)
-        steps = planned_steps(config, options.extend)
-        if not self.stop and options.resume != "never" and _is_finished(folder, steps):
-            asked.say(f"{run}: finished already ({steps:,} steps)")
-            return self._conclude(Outcome(run=run, state="done"))
-        tpu = Tpu(request, find_source(self.commit, self.repository), ["tpu", "gcs"], asked.say)
+            return self._print(tpu)
+        log = sys.stderr if self.json else sys.stdout
+        show = partial(print, end="", file=log, flush=True)
         try:
             if not self.stop:
                 check_root(layout, config.data.names)
-            outcome = stop(asked, tpu) if self.stop else train(asked, tpu)
+            outcome = stop(tpu, show) if self.stop else train(tpu, self.restarts, show)
         except KeyboardInterrupt:
-            asked.say(
-                "trm-train: the started run continues there; the same command watches it, --stop ends it"
-            )
+            tpu.say("trm-train: the started run continues there; the same command watches it, --stop ends it")
             raise
         except LaunchError:
-            asked.say(f"{tpu.place} may still be there, and cost: {shlex.join(request.deletion())}")
+            tpu.say(f"{tpu.place} may still be there, and cost: {shlex.join(tpu.deletion())}")
             raise
         outcome = outcome or Outcome(run=run, state="nothing runs")
         again = f", started again {outcome.restarts}x" if outcome.restarts else ""
-        asked.say(f"{run}: {outcome.state}{f' ({outcome.reason})' if outcome.reason else ''}{again}")
+        tpu.say(f"{run}: {outcome.state}{f' ({outcome.reason})' if outcome.reason else ''}{again}")
         if self.delete:
             tpu.release()
         elif tpu.state():
-            asked.say(f"{tpu.place} is still there, and costs: {shlex.join(request.deletion())}")
+            tpu.say(f"{tpu.place} is still there, and costs: {shlex.join(tpu.deletion())}")
         return self._conclude(outcome)
 
     def _layout(self) -> Layout:
@@ -144,14 +135,14 @@ class Launch:
             )
         return layout
 
-    def _print(self, request: TpuRequest, source: Source, run: str, words: Sequence[str]) -> int:
+    def _print(self, tpu: Tpu) -> int:
         from trm_train.launch import scripts
 
         commands = [
-            request.creation(),
-            request.ssh("all", scripts.install(source, ["tpu", "gcs"])),
-            request.ssh("all", scripts.start(run, source, [*words, "--distributed"])),
-            *([request.deletion()] if self.delete else []),
+            tpu.creation(),
+            tpu.ssh("all", scripts.install(tpu.source)),
+            tpu.ssh("all", scripts.start(tpu.run, tpu.source, [*tpu.words, "--distributed"])),
+            *([tpu.deletion()] if self.delete else []),
         ]
         for command in commands:
             print(f"$ {shlex.join(command)}")

@@ -23,15 +23,15 @@ import shlex
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 from trm_data.command import Exit
 from trm_data.errors import DataError, DatasetNotFoundError
 from trm_data.manifest import read_manifest
 from trm_data.storage.root import Layout
 from trm_train.config.overrides import take_option
-from trm_train.errors import CapacityError, LaunchError
+from trm_train.errors import LaunchError
 from trm_train.experiments.dataset import is_named
 from trm_train.launch import scripts
 from trm_train.launch.scripts import Answer, Source
@@ -56,52 +56,84 @@ REACHABLE_S = 600.0
 """Timeout for new hosts to accept connections, which takes minutes (s)."""
 AGAIN_S = 10.0
 """Polling interval of a TPU that is being created (s)."""
+CAPACITY_S = 60.0
+"""Interval between requests for a TPU when none is free (s)."""
+SILENT_LOOKS = 4
+"""Consecutive polls without an answer before hosts count as lost; fewer may be a short network failure."""
+RESTARTED = (Exit.FOUND, Exit.BUCKET, Exit.STALLED, Exit.TERMINATED, 134, 135, 137, 139)
+"""Resumable exit codes: those of docs/troubleshooting.md, of a stalled process (1), and of processes killed by jax or
+the system."""
+PROBE = ".launch"
+"""File written under the root and deleted again, to test write access."""
 LOST = ("PREEMPTED", "TERMINATED", "FAILED", "SUSPENDED", "HIDDEN", "UNHIDING")
 """Final states of a VM: it must be deleted and created again."""
 HELD = ("STOPPED", "STOPPING", "HIDING")
 """States of a VM that a user stopped or hid on purpose."""
 FULL = re.compile(r"no more capacity|stockout|insufficient capacity|resource_pool_exhausted", re.IGNORECASE)
 
+Say = Callable[[str], None]
 
-@dataclass(frozen=True, kw_only=True)
-class TpuRequest:
-    """Requested TPU.
+
+class Done(NamedTuple):
+    """Result of a command: exit code, standard output, and the last lines of standard error."""
+
+    code: int
+    out: str
+    reason: str
+
+
+@dataclass(kw_only=True)
+class Tpu:
+    """A TPU VM, and the run on its hosts.
 
     Attributes:
         name: Name of the VM, and of the queued resource.
         accelerator: Kind and size, such as v4-8.
         zone: Zone; None for that of the gcloud configuration.
-        project: Project; None for that of the gcloud configuration.
-        runtime: Software version of the VM; None for the recommended one.
         spot: Whether to use a cheaper VM that may be preempted.
         queued: Whether to request it through the queue.
         create: Additional arguments for the command that creates it.
+        source: Source to install.
+        run: Name of the run.
+        words: Arguments of `trm-train` on every host, without those that connect the hosts.
+        look_s: Polling interval (s).
+        say: Shows a message.
+        count: Number of hosts, known when the VM exists.
     """
 
     name: str
     accelerator: str
     zone: str | None = None
-    project: str | None = None
-    runtime: str | None = None
     spot: bool = False
     queued: bool = False
     create: tuple[str, ...] = ()
+    source: Source
+    run: str
+    words: tuple[str, ...]
+    look_s: float = 15.0
+    say: Say
+    count: int = 1
+    _created: bool = False
+    _printed: set[str] = field(default_factory=set[str])
 
     def __post_init__(self) -> None:
         found = ACCELERATOR.fullmatch(self.accelerator)
-        if found is None or (self.runtime is None and found["kind"] not in RUNTIMES):
+        if found is None or found["kind"] not in RUNTIMES:
             kinds = ", ".join(RUNTIMES)
             raise LaunchError(f"--accelerator {self.accelerator}: expected KIND-SIZE, as v4-8, of {kinds}")
-        given = {"name": self.name, "zone": self.zone, "project": self.project, "runtime": self.runtime}
-        for option, value in given.items():
-            if value is not None and not (NAME if option == "name" else WORD).fullmatch(value):
+        for option, value, pattern in (("name", self.name, NAME), ("zone", self.zone, WORD)):
+            if value is not None and not pattern.fullmatch(value):
                 raise LaunchError(f"--{option} {value!r}: expected lower-case letters, digits and -")
+
+    @property
+    def place(self) -> str:
+        """Kind and name of the TPU."""
+        return f"{self.accelerator} {self.name}"
 
     def gcloud(self, *words: str) -> list[str]:
         """Return a gcloud command for TPUs: kind of resource, verb, name, further words."""
-        place = [f"--zone={self.zone}"] if self.zone else []
-        place += [f"--project={self.project}"] if self.project else []
-        return ["gcloud", "compute", "tpus", *words[:3], *place, *words[3:]]
+        zone = [f"--zone={self.zone}"] if self.zone else []
+        return ["gcloud", "compute", "tpus", *words[:3], *zone, *words[3:]]
 
     def creation(self) -> list[str]:
         """Return the command that creates it."""
@@ -109,7 +141,7 @@ class TpuRequest:
         if self.queued:
             what, node, version = "queued-resources", ["--node-id", self.name], "--runtime-version"
         words = self.gcloud(what, "create", self.name, *node, "--accelerator-type", self.accelerator)
-        runtime = self.runtime or RUNTIMES[self.accelerator.partition("-")[0]]
+        runtime = RUNTIMES[self.accelerator.partition("-")[0]]
         return [*words, version, runtime, *(["--spot"] if self.spot else []), *self.create]
 
     def deletion(self) -> list[str]:
@@ -122,52 +154,20 @@ class TpuRequest:
         """Return the command that runs a script on a host, or on `all`."""
         return self.gcloud("tpu-vm", "ssh", self.name, f"--worker={worker}", "--quiet", f"--command={script}")
 
-
-@dataclass(frozen=True)
-class Done:
-    """Result of a command: exit code, standard output, and the last lines of standard error."""
-
-    code: int
-    out: str
-    reason: str
-
-
-class Tpu:
-    """A TPU VM, and the runs on its hosts.
-
-    Args:
-        request: Requested TPU.
-        source: Source to install.
-        extras: Optional extras of the package.
-        say: Shows a message.
-    """
-
-    def __init__(
-        self, request: TpuRequest, source: Source, extras: Sequence[str], say: Callable[[str], None]
-    ) -> None:
-        self.request, self.source, self.extras, self._say = request, source, extras, say
-        self.count = 1
-        self._printed: set[str] = set()
-
-    @property
-    def place(self) -> str:
-        """Kind and name of the TPU."""
-        return f"{self.request.accelerator} {self.request.name}"
-
     def state(self) -> str:
         """Return the state of the VM, including its queued resource; empty if it does not exist."""
-        if self.request.queued:
+        if self.queued:
             queued = self._describe("queued-resources")
             state = "" if queued is None else str(queued.get("state", {}).get("state", ""))
             if state != "ACTIVE":
                 return state
         described = self._describe("tpu-vm")
         if described is None:
-            return "FAILED" if self.request.queued else ""  # only the queued resource is left
+            return "FAILED" if self.queued else ""  # only the queued resource is left
         kind = str(described.get("acceleratorType", "")).rpartition("/")[2]
-        if kind != self.request.accelerator:
+        if kind != self.accelerator:
             raise LaunchError(
-                f"{self.request.name} exists as {kind or 'something else'} (expected {self.request.accelerator}). "
+                f"{self.name} exists as {kind or 'something else'} (expected {self.accelerator}). "
                 f"Choose another --name, or delete it"
             )
         self.count = len(described.get("networkEndpoints", [])) or 1
@@ -175,24 +175,23 @@ class Tpu:
 
     def ensure(self) -> None:
         """Find or create the VM, replacing a preempted one, and wait until all its hosts answer."""
-        before, created = "", False
+        before, self._created = "", False
         while (state := self.state()) != "READY":
             if state in HELD:
                 raise LaunchError(
                     f"{self.place} is {state}, by request. Start it (gcloud compute tpus tpu-vm start "
-                    f"{self.request.name}), delete it, or choose another --name"
+                    f"{self.name}), delete it, or choose another --name"
                 )
-            if state in LOST and created:
+            if state in LOST and self._created:
                 raise LaunchError(f"{self.place} was created, and is {state}")
             if state in LOST:
-                self._say(f"{self.place} is {state}: deleting and creating it again")
+                self.say(f"{self.place} is {state}: deleting and creating it again")
                 self.release()
             elif not state:
                 self._create()
-                created = True
             else:
                 if state != before:
-                    self._say(f"{self.place} is {state}; waiting")
+                    self.say(f"{self.place} is {state}; waiting")
                 before = state
                 time.sleep(AGAIN_S)
         deadline = time.monotonic() + REACHABLE_S
@@ -203,13 +202,13 @@ class Tpu:
 
     def release(self) -> None:
         """Delete the VM and its queued resource."""
-        done = self._run(self.request.deletion(), CREATE_S)
+        done = self._run(self.deletion(), CREATE_S)
         if done.code and not _is_missing(done):
             raise LaunchError(f"{self.place} could not be deleted: {done.reason}")
 
     def everywhere(self, word: str, script: str, limit_s: float = LIMIT_S) -> None:
         """Run a script on all hosts; raise LaunchError unless each answers with a word."""
-        done = self._run(self.request.ssh("all", script), limit_s)
+        done = self._run(self.ssh("all", script), limit_s)
         hosts = [answer.host for answer in scripts.answers(done.out) if answer.word == word]
         if len(hosts) < self.count:
             raise LaunchError(
@@ -218,29 +217,41 @@ class Tpu:
 
     def ask(self, script: str) -> list[Answer]:
         """Run a script on all hosts, and return their answers."""
-        return scripts.answers(self._run(self.request.ssh("all", script)).out)
+        return scripts.answers(self._run(self.ssh("all", script)).out)
 
-    def log(self, run: str, place: str) -> tuple[str, str]:
-        """Return the first host's log of a run from a position on, and its end position."""
-        done = self._run(self.request.ssh("0", scripts.log(run, place)), key="log")
-        head, _, text = done.out.partition("\n")
-        found = scripts.answers(head)
-        if done.code or not found or found[0].word != "log" or not scripts.PLACE.fullmatch(found[0].value):
-            return "", place
-        return text, found[0].value
+    def look(self) -> list[Answer]:
+        """Return the state of the run on each host; raise LaunchError if another run uses the hosts."""
+        found = self.ask(scripts.look(self.run))
+        if others := [f"the run {one.value} on {one.host}" for one in found if one.word == "other"]:
+            raise LaunchError(
+                f"{self.place} is in use: {', '.join(others)}. Wait for it, end it (trm-train launch ... --stop), or "
+                "choose another --name"
+            )
+        return found
+
+    def show_log(self, lines: int, show: Say) -> int:
+        """Show the first host's log after some lines, up to its last whole line; return the number of lines shown."""
+        done = self._run(self.ssh("0", scripts.log(self.run, lines)), key="log")
+        _, found, text = done.out.partition(scripts.LOG_BEGINS)
+        text = text[: text.rfind("\n") + 1] if found and not done.code else ""
+        show(text)
+        return lines + text.count("\n")
 
     def _create(self) -> None:
-        done = self._run(self.request.creation(), CREATE_S)
+        done = self._run(self.creation(), CREATE_S)
         if FULL.search(done.reason):
-            raise CapacityError(
-                f"no {self.request.accelerator} is free: --queued waits in line for one, or take another --zone "
-                f"({done.reason})"
+            self.say(
+                f"no {self.accelerator} is free; trying again every {CAPACITY_S:g} s (--queued waits in line, "
+                f"another --zone may have one): {done.reason}"
             )
+            time.sleep(CAPACITY_S)
+            return
+        self._created = True
         if done.code and "ALREADY_EXISTS" not in done.reason and "already exists" not in done.reason:
             raise LaunchError(f"{self.place} could not be created: {done.reason}")
 
     def _describe(self, what: str) -> dict[str, Any] | None:
-        done = self._run(self.request.gcloud(what, "describe", self.request.name, "--format=json"))
+        done = self._run(self.gcloud(what, "describe", self.name, "--format=json"))
         if _is_missing(done):
             return None
         try:
@@ -248,67 +259,29 @@ class Tpu:
                 raise ValueError(done.reason)
             return dict(json.loads(done.out))
         except (ValueError, TypeError) as error:
-            raise LaunchError(f"gcloud compute tpus {what} describe {self.request.name}: {error}") from error
+            raise LaunchError(f"gcloud compute tpus {what} describe {self.name}: {error}") from error
 
     def _run(self, words: Sequence[str], limit_s: float = LIMIT_S, key: str = "") -> Done:
         """Run a command; of those with the same key or the same words, only the first is printed."""
         line = shlex.join(words)
         if (key or line) not in self._printed:
             self._printed.add(key or line)
-            self._say(f"$ {line}")
+            self.say(f"$ {line}")
         try:
             done = subprocess.run(
-                words,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=limit_s,
+                words, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=limit_s
             )
         except FileNotFoundError:
             raise LaunchError(f"{words[0]} is not on the PATH of this machine") from None
         except subprocess.TimeoutExpired:
             return Done(124, "", f"no answer for {limit_s:g} s")
-        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        return Done(done.returncode, done.stdout, " ".join(lines[-3:]) or f"exit code {done.returncode}")
+        out, err = (stream.decode("utf-8", "replace") for stream in (done.stdout, done.stderr))
+        lines = [line.strip() for line in err.splitlines() if line.strip()]
+        return Done(done.returncode, out, " ".join(lines[-3:]) or f"exit code {done.returncode}")
 
 
 def _is_missing(done: Done) -> bool:
     return bool(done.code) and ("NOT_FOUND" in done.reason or "not found" in done.reason.lower())
-
-
-RESTARTED = (Exit.FOUND, Exit.BUCKET, Exit.STALLED, Exit.TERMINATED, 134, 135, 137, 139)
-"""Resumable exit codes: those of docs/troubleshooting.md, of a stalled process (1), and of processes killed by jax or
-the system."""
-CAPACITY_S = 60.0
-"""Interval between requests for a TPU when none is available (s)."""
-FAREWELL_S = 600.0
-"""Timeout for a stopping run to save a checkpoint (s)."""
-SILENT_LOOKS = 4
-"""Consecutive polls without an answer before hosts count as lost; fewer may be a short network failure."""
-
-Say = Callable[[str], None]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Launched:
-    """A run to launch, and how to watch it.
-
-    Attributes:
-        run: Name of the run.
-        words: Arguments of `trm-train` on every host, without those that connect the hosts.
-        restarts: Maximum number of restarts.
-        look_s: Polling interval (s).
-        say: Shows a message.
-        show: Shows a piece of the log unchanged.
-    """
-
-    run: str
-    words: tuple[str, ...]
-    restarts: int = 20
-    look_s: float = 15.0
-    say: Say
-    show: Say
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -330,96 +303,71 @@ class Outcome:
     reason: str = ""
 
 
-def train(launched: Launched, tpu: Tpu) -> Outcome:
-    """Train a run to its end, on a TPU that may be preempted."""
-    restarts = 0
+def train(tpu: Tpu, restarts: int, show: Say) -> Outcome:
+    """Train the run to its end, on a TPU that may be preempted.
+
+    Args:
+        tpu: The TPU with its run.
+        restarts: Maximum number of restarts.
+        show: Shows a piece of the log unchanged.
+    """
+    restart = 0
     while True:
-        _ensure(launched, tpu, patient=restarts > 0)
-        outcome = replace(_start_and_watch(launched, tpu), restarts=restarts)
+        tpu.ensure()
+        outcome = replace(_start_and_watch(tpu, show), restarts=restart)
         if outcome.state != "lost":
             return outcome
-        if restarts == launched.restarts:
-            return replace(
-                outcome, state="failed", reason=f"{outcome.reason}; --restarts {launched.restarts}"
-            )
-        restarts += 1
+        if restart == restarts:
+            return replace(outcome, state="failed", reason=f"{outcome.reason}; --restarts {restarts}")
+        restart += 1
         # A restart never discards the run.
-        launched = replace(launched, words=tuple(take_option("--resume", list(launched.words))[1]))
-        launched.say(
-            f"{launched.run}: {outcome.reason}; it resumes from its last checkpoint (start {restarts + 1} of "
-            f"{launched.restarts + 1} at most)"
+        tpu.words = tuple(take_option("--resume", list(tpu.words))[1])
+        tpu.say(
+            f"{tpu.run}: {outcome.reason}; it resumes from its last checkpoint (start {restart + 1} of "
+            f"{restarts + 1} at most)"
         )
-        time.sleep(launched.look_s)
+        time.sleep(tpu.look_s)
 
 
-def stop(launched: Launched, tpu: Tpu) -> Outcome | None:
-    """Ask a running process to save a checkpoint and exit, and wait for it; return None if nothing runs."""
-    if tpu.state() != "READY" or not _running(_look(launched.run, tpu)):
+def stop(tpu: Tpu, show: Say) -> Outcome | None:
+    """Ask the running process to save a checkpoint and exit, and wait for it; return None if nothing runs."""
+    if tpu.state() != "READY" or not _running(tpu.look()):
         return None
-    tpu.everywhere("asked", scripts.stop(launched.run))
-    launched.say(f"{launched.run}: asked to save a checkpoint and end")
-    deadline = time.monotonic() + FAREWELL_S
-    while _running(_look(launched.run, tpu)):
-        if time.monotonic() > deadline:
-            raise LaunchError(
-                f"{launched.run}: still runs on {tpu.place} {FAREWELL_S:.0f} s after the request to end"
-            )
-        time.sleep(launched.look_s)
-    return Outcome(run=launched.run, state="stopped")
+    tpu.everywhere("asked", scripts.stop(tpu.run))
+    tpu.say(f"{tpu.run}: asked to save a checkpoint and end")
+    _watch(tpu, show)
+    return Outcome(run=tpu.run, state="stopped")
 
 
-def _ensure(launched: Launched, tpu: Tpu, *, patient: bool) -> None:
-    while True:
-        try:
-            tpu.ensure()
-            return
-        except CapacityError as error:
-            if not patient:
-                raise
-            launched.say(f"{error}; retrying every {CAPACITY_S:.0f} s")
-            time.sleep(CAPACITY_S)
-
-
-def _start_and_watch(launched: Launched, tpu: Tpu) -> Outcome:
+def _start_and_watch(tpu: Tpu, show: Say) -> Outcome:
     try:
-        tpu.everywhere("installed", scripts.install(tpu.source, tpu.extras), INSTALL_S)
-        hosts = _look(launched.run, tpu)
+        tpu.everywhere("installed", scripts.install(tpu.source), INSTALL_S)
+        hosts = tpu.look()
         if _running(hosts) and all(host.word != "absent" for host in hosts):
-            launched.say(f"{launched.run}: is running; watching it")
+            tpu.say(f"{tpu.run}: is running; watching it")
         else:
-            words = [*launched.words, *(["--distributed"] if tpu.count > 1 else [])]
-            tpu.everywhere("started", scripts.start(launched.run, tpu.source, words))
-            launched.say(f"{launched.run}: started on {tpu.place}")
+            words = [*tpu.words, *(["--distributed"] if tpu.count > 1 else [])]
+            tpu.everywhere("started", scripts.start(tpu.run, tpu.source, words))
+            tpu.say(f"{tpu.run}: started on {tpu.place}")
     except LaunchError:
-        if (state := tpu.state()) == "READY":
+        if tpu.state() == "READY":
             raise
-        return _lost(launched.run, f"{tpu.place} is {state or 'not there any more'}")
-    place, silent = "", 0
-    while True:
-        if (state := tpu.state()) != "READY":
-            return _lost(launched.run, f"{tpu.place} is {state or 'not there any more'}")
-        hosts = _look(launched.run, tpu)
-        text = "the beginning"
-        while text:
-            text, place = tpu.log(launched.run, place)
-            launched.show(text)
+    return _watch(tpu, show)
+
+
+def _watch(tpu: Tpu, show: Say) -> Outcome:
+    """Show the log until the run has ended or its machines are lost."""
+    lines = silent = 0
+    while (state := tpu.state()) == "READY":
+        hosts = tpu.look()
+        lines = tpu.show_log(lines, show)
         silent = 0 if len(hosts) == tpu.count else silent + 1
         if silent == SILENT_LOOKS:
-            return _lost(launched.run, f"{len(hosts)} of {tpu.count} hosts answer")
+            return _lost(tpu.run, f"{len(hosts)} of {tpu.count} hosts answer")
         if not silent and not _running(hosts):
-            return _ended(launched.run, hosts)
-        time.sleep(launched.look_s)
-
-
-def _look(run: str, tpu: Tpu) -> list[Answer]:
-    """Return the state of a run on each host; raise LaunchError if another run uses the hosts."""
-    found = tpu.ask(scripts.look(run))
-    if others := [f"the run {one.value} on {one.host}" for one in found if one.word == "other"]:
-        raise LaunchError(
-            f"{tpu.place} is in use: {', '.join(others)}. Wait for it, end it (trm-train launch ... --stop), or choose "
-            "another --name"
-        )
-    return found
+            return _ended(tpu.run, hosts)
+        time.sleep(tpu.look_s)
+    return _lost(tpu.run, f"{tpu.place} is {state or 'not there any more'}")
 
 
 def _running(hosts: Sequence[Answer]) -> bool:
@@ -442,10 +390,6 @@ def _ended(run: str, hosts: Sequence[Answer]) -> Outcome:
     reason = f"exit code {code} on {', '.join(host for host in codes if codes[host] == code)}"
     state = "stopped" if any(host.word == "stopped" for host in hosts) else "failed" if own else "lost"
     return Outcome(run=run, state=state, code=code, reason=reason)
-
-
-PROBE = ".launch"
-"""File written under the root and deleted again, to test write access."""
 
 
 def check_root(layout: Layout, datasets: Sequence[str]) -> None:

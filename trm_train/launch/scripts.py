@@ -24,10 +24,8 @@ from trm_train.errors import LaunchError
 
 UV = "0.13.8"
 """Version of uv to install if the host has none; the same as in the Makefile."""
-PLACE = re.compile(r"[0-9-]+:[0-9]+")
-"""Position in a log: identifier of the file, and byte offset."""
-CHUNK_BYTES = 200_000
-"""Maximum bytes of a log in one answer."""
+LOG_BEGINS = "trm-launch log\n"
+"""Line before the log, because a login shell may print too."""
 ANSWER = re.compile(r"^trm-launch (?P<host>\S+) (?P<word>[a-z]+)(?: (?P<value>.+))?$", re.MULTILINE)
 TASK = '"$@" >> log 2>&1 & echo $! > pid; wait $!; echo $? > code.new; mv code.new code'
 """Shell command of a background run: appends to its log, and writes its process id and finally its exit code."""
@@ -58,21 +56,20 @@ def answered(word: str, value: str = "") -> str:
     return f'echo "trm-launch $(hostname) {word}{f" {value}" if value else ""}"'
 
 
-def install(source: Source, extras: Sequence[str]) -> str:
-    """Return a script that installs a commit with extras, using its lock file; hosts with a shared home do it once."""
-    mark = shlex.quote(f".installed-{'-'.join(extras)}")
+def install(source: Source) -> str:
+    """Return a script that installs a commit from its lock file; hosts with a shared home do it once."""
     steps = [
         "set -eu",
         f"mkdir -p {_folder(source)}",
         f"cd {_folder(source)}",
-        f"if [ -e {mark} ]; then exit 0; fi",
+        "if [ -e .installed ]; then exit 0; fi",
         'PATH="$HOME/.local/bin:$PATH"',
         f"command -v uv > /dev/null || python3 -m pip install --quiet --user uv=={UV}",
         "git init --quiet",
         f"git fetch --quiet --depth 1 {shlex.quote(source.repository)} {source.commit}",
         "git checkout --quiet --force FETCH_HEAD",
-        f"uv sync --quiet --locked --no-default-groups {' '.join(f'--extra {extra}' for extra in extras)}",
-        f"touch {mark}",
+        "uv sync --quiet --locked --no-default-groups --extra tpu --extra gcs",
+        "touch .installed",
     ]
     once = f'flock -o "$HOME"/trm-lab/install.lock {shlex.join(["bash", "-c", "; ".join(steps)])}'
     return f'mkdir -p "$HOME"/trm-lab && {once} && {answered("installed")}'
@@ -119,25 +116,10 @@ def look(run: str) -> str:
     return "\n".join(lines)
 
 
-def log(run: str, place: str) -> str:
-    """Return a script that prints the log of a run from a position; the answer's value is the end position.
-
-    Args:
-        run: Name of the run.
-        place: Position from an earlier answer, or empty. It is ignored if it belongs to another log, such as that of a
-            machine that was replaced.
-    """
-    file, _, offset = place.partition(":")
-    return "\n".join(
-        [
-            f'cd "$HOME"/trm-lab/launch/{shlex.quote(run)} 2> /dev/null && [ -e log ] || exit 0',
-            "file=$(stat -c %i-%W log); size=$(stat -c %s log); from=0",
-            f'if [ "$file" = {shlex.quote(file)} ]; then from={int(offset or 0)}; fi',
-            f"if [ $((size - from)) -gt {CHUNK_BYTES} ]; then size=$((from + {CHUNK_BYTES})); fi",
-            answered("log", "$file:$size"),
-            "tail -c +$((from + 1)) log | head -c $((size - from))",
-        ]
-    )
+def log(run: str, lines: int) -> str:
+    """Return a script that prints `LOG_BEGINS` and the log of a run after its first `lines` lines."""
+    file = f'"$HOME"/trm-lab/launch/{shlex.quote(run)}/log'
+    return f"printf {shlex.quote(LOG_BEGINS)}; tail -n +{lines + 1} {file} 2> /dev/null"
 
 
 def stop(run: str) -> str:

@@ -93,6 +93,7 @@ def cloud(
     monkeypatch.setenv("PATH", str(folder / "bin"), prepend=os.pathsep)
     monkeypatch.setenv("FAKE_CLOUD", str(folder))
     monkeypatch.setattr("trm_train.launch.flow.AGAIN_S", 0.05)
+    monkeypatch.setattr("trm_train.launch.flow.CAPACITY_S", 0.05)
     made = Cloud(folder, repository, root)
     for name, text in {"account": "me@example.com", "project": "p", "zone": "us-central2-b"}.items():
         made.set(name, text)

@@ -79,8 +79,8 @@ def preempt_later(machine: str, name: str, when: str) -> None:
         wait_until(Path(when).exists)
     elif when == "logged":
         wait_until(lambda: lines("steps") >= 5)
-        asked = lines("calls", "tail -c")
-        wait_until(lambda: lines("calls", "tail -c") >= asked + 2)  # the first of the two has been answered
+        asked = lines("calls", "tail -n")
+        wait_until(lambda: lines("calls", "tail -n") >= asked + 2)  # the first of the two has been answered
     else:
         time.sleep(float(when))
     preempt(machine, name)

@@ -26,9 +26,8 @@ from trm_data.command import Exit
 from trm_data.storage.root import resolve_root
 from trm_train.cli import main
 from trm_train.commands.run import read_options
-from trm_train.errors import CapacityError, LaunchError
-from trm_train.launch import scripts
-from trm_train.launch.flow import RUNTIMES, Tpu, TpuRequest
+from trm_train.errors import LaunchError
+from trm_train.launch.flow import RUNTIMES, Tpu
 from trm_train.launch.scripts import Source
 from trm_train.runs.record import run_folder
 from trm_train.runs.status import Status, status_bytes
@@ -39,9 +38,9 @@ FULL = 'There is no more capacity in the zone "us-central2-b"; you can try in an
 
 
 def tpu(messages: list[str] | None = None, **fields: object) -> Tpu:
-    request = TpuRequest(**{"name": "trm", "accelerator": "v4-8", "zone": "us-central2-b", **fields})  # type: ignore[arg-type]
     say = (lambda _: None) if messages is None else messages.append
-    return Tpu(request, Source("r", "0" * 40), ["tpu", "gcs"], say)
+    given = {"name": "trm", "accelerator": "v4-8", "zone": "us-central2-b", "run": RUN, "words": (), **fields}
+    return Tpu(source=Source("r", "0" * 40), say=say, **given)  # type: ignore[arg-type]
 
 
 def refusal(cloud: Cloud, **fields: object) -> str:
@@ -56,22 +55,18 @@ def test_a_machine_without_gcloud_is_told_so(cloud: Cloud, monkeypatch: pytest.M
         tpu().ensure()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        QUOTA,
-    ],
-)
-def test_a_refusal_is_one_line_with_what_gcloud_printed(cloud: Cloud, text: str) -> None:
-    cloud.set("refuse", text)
+def test_a_refusal_is_one_line_with_what_gcloud_printed(cloud: Cloud) -> None:
+    cloud.set("refuse", QUOTA)
     line = refusal(cloud)
-    assert line == f"v4-8 trm could not be created: ERROR: (gcloud.compute.tpus) {text}"
+    assert line == f"v4-8 trm could not be created: ERROR: (gcloud.compute.tpus) {QUOTA}"
 
 
-def test_a_zone_without_a_free_tpu_is_another_error_which_a_restart_waits_for(cloud: Cloud) -> None:
+def test_a_tpu_is_requested_again_until_one_is_free(cloud: Cloud) -> None:
     cloud.set("refuse", FULL)
-    with pytest.raises(CapacityError, match="no v4-8 is free: --queued waits in line"):
-        tpu().ensure()
+    said: list[str] = []
+    tpu(said).ensure()
+    assert any("no v4-8 is free; trying again" in line for line in said)
+    assert verbs(cloud) == ["tpu-vm create"] * 2
 
 
 def test_a_tpu_of_another_kind_is_neither_used_nor_deleted(cloud: Cloud) -> None:
@@ -123,19 +118,18 @@ def test_every_host_answers(cloud: Cloud) -> None:
     there = tpu(accelerator="v4-16")
     there.ensure()
     assert there.count == 2
-    assert [host.word for host in there.ask(scripts.look(RUN))] == ["absent", "absent"]
+    assert [host.word for host in there.look()] == ["absent", "absent"]
     with pytest.raises(LaunchError, match="0 of 2 hosts installed"):
         there.everywhere("installed", "echo nothing")
     cloud.set("silent", "yes")
-    assert there.ask(scripts.look(RUN)) == []
+    assert there.look() == []
 
 
 def test_every_kind_has_a_runtime() -> None:
     for kind, runtime in RUNTIMES.items():
-        assert runtime in TpuRequest(name="a", accelerator=f"{kind}-8").creation()
+        assert runtime in tpu(accelerator=f"{kind}-8").creation()
     with pytest.raises(LaunchError, match="expected KIND-SIZE"):
-        TpuRequest(name="a", accelerator="v9-8")
-    assert "new" in TpuRequest(name="a", accelerator="v9-8", runtime="new").creation()
+        tpu(accelerator="v9-8")
 
 
 TPU = ("--accelerator", "v4-8", "--zone", "us-central2-b")
