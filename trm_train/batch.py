@@ -31,7 +31,7 @@ from trm_data.storage.atomic import json_bytes, parse_json, with_digest
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.config.overrides import parse_config
-from trm_train.config.run import InputSpec, RunConfig, check_config, identity_hash
+from trm_train.config.run import InputSpec, RunConfig, check_config
 from trm_train.cost import Cost, cost_of
 from trm_train.errors import ConfigError
 from trm_train.experiments.dataset import is_named, plan_datasets
@@ -54,8 +54,6 @@ class PlannedRun:
         folder: Folder of the run.
         cost: Cost of the run; None if the dataset is neither named nor built, or the network does not count its
             operations.
-        testing_flops: Cost of its validations and its test (FLOP); None if the number of their rows is unknown.
-        note: Message about the run for the user.
         words: Options of the command line that are its own, of a point of a sweep.
         varies: What differs between the runs, in words and numbers.
     """
@@ -66,8 +64,6 @@ class PlannedRun:
     run: str
     folder: Folder
     cost: Cost | None
-    testing_flops: float | None = None
-    note: str | None = None
     words: tuple[str, ...] = ()
     varies: str = ""
 
@@ -101,11 +97,10 @@ def plan_batch(
         for item in items:
             names.setdefault((item.alias_of() or item.name, seed), []).append(item.name)
     setting = {item.alias_of() or item.name: item.setting() for item in items}
-    runs = [
+    return [
         _planned(find_run_of(asked[0], setting[name]), seed, tuple(asked), layout, change)
         for (name, seed), asked in names.items()
     ]
-    return _noting_equals(runs)
 
 
 def plan_sweep(
@@ -144,21 +139,7 @@ def plan_sweep(
     item = runs[0].experiment
     sweep = make_sweep(name, item, grid, [run.config for run in runs[: len(points)]], layout)
     said = sweep.says() * len(seeds)
-    runs = [dataclasses.replace(run, varies=text) for run, text in zip(runs, said, strict=True)]
-    return sweep, _noting_equals(runs)
-
-
-def _noting_equals(runs: Sequence[PlannedRun]) -> list[PlannedRun]:
-    """Return the runs, with a note on each run that the overrides have made equal to an earlier one."""
-    first: dict[tuple[str, int], PlannedRun] = {}
-    found: list[PlannedRun] = []
-    for run in runs:
-        same = first.setdefault((identity_hash(run.config), run.config.seed), run)
-        if same is not run:
-            equal = f"with these options the same as {same.experiment.name}, and trained once more"
-            run = dataclasses.replace(run, note=equal if run.note is None else f"{run.note}; {equal}")
-        found.append(run)
-    return found
+    return sweep, [dataclasses.replace(run, varies=text) for run, text in zip(runs, said, strict=True)]
 
 
 def _planned(
@@ -173,34 +154,27 @@ def _planned(
         check_config(config)
     except ConfigError as error:
         raise ConfigError(f"{item.name}: {error}") from error
-    rows = _rows_of(config, layout)
-    cost = None if rows is None else cost_of(config, rows[0])
+    spec = _spec_of(config, layout)
     return PlannedRun(
         experiment=item,
         names=names,
         config=config,
         run=run_name(item.name, config),
         folder=run_folder(layout, item, config),
-        cost=cost,
-        testing_flops=None if rows is None or cost is None else cost.testing_flops(config, *rows[1:]),
+        cost=None if spec is None else cost_of(config, spec),
         varies=item.says(config),
     )
 
 
-def _rows_of(config: RunConfig, layout: Layout) -> tuple[InputSpec, int | None, int | None] | None:
-    """Return input sizes, validation rows and test rows of the datasets, planned or built; None if unknown."""
+def _spec_of(config: RunConfig, layout: Layout) -> InputSpec | None:
+    """Return the input sizes of the datasets, planned or built; None if unknown."""
     planned = plan_datasets(config.data.names)
     if planned is not None:
-        return planned.input_spec, planned.validation_rows, planned.test_rows
+        return planned.input_spec
     try:
-        manifests = [read_manifest(layout, name) for name in config.data.names]
+        return input_spec(*(read_manifest(layout, name) for name in config.data.names))
     except DataError:
         return None
-    rows = [
-        sum(manifest.splits[split].num_examples for manifest in manifests if split in manifest.splits)
-        for split in ("validation", "test")
-    ]
-    return input_spec(*manifests), rows[0], rows[1]
 
 
 def missing_datasets(runs: Sequence[PlannedRun], layout: Layout) -> list[str]:
@@ -317,31 +291,6 @@ class Job:
         return status is not None and status.state == "finished" and status.step >= total
 
 
-@dataclass(frozen=True, kw_only=True)
-class BatchOptions:
-    """Options for a batch.
-
-    Attributes:
-        layout: The root.
-        overrides: Command-line options for every run, besides its experiment, setting and seed.
-        shares: Environment variables of each parallel run.
-        logs: Folder with one log per run.
-        tracking: Tracker that receives a copy of the metrics.
-        limit: Maximum number of test rows; 0 for all.
-        go_on: Continue with further runs after a failure.
-        say: Shows a message.
-    """
-
-    layout: Layout
-    overrides: Sequence[str]
-    shares: Sequence[dict[str, str]]
-    logs: Path
-    tracking: str
-    limit: int
-    go_on: bool
-    say: Callable[[str], None]
-
-
 def make_jobs(runs: Sequence[PlannedRun], layout: Layout, limit: int) -> list[Job]:
     """Return the runs of a batch as jobs; finished runs have the state `done`."""
     jobs = [Job(run, test=read_test(run, layout, limit)) for run in runs]
@@ -365,74 +314,88 @@ def read_test(run: PlannedRun, layout: Layout, limit: int) -> dict[str, Any] | N
     return row if all(map(layout.results.names, patterns)) else None
 
 
-def run_jobs(jobs: Sequence[Job], options: BatchOptions) -> None:
-    """Train and test all runs that are not done; the result is in the jobs.
+@dataclass(kw_only=True)
+class Pool:
+    """Processes that train and test the runs of a batch, several at a time.
 
-    A stop signal is passed to the processes, which save and end. A second one kills them.
+    Attributes:
+        layout: The root.
+        overrides: Command-line options for every run, besides its experiment, setting and seed.
+        shares: Environment variables of each parallel run.
+        logs: Folder with one log per run.
+        tracking: Tracker that receives a copy of the metrics.
+        limit: Maximum number of test rows; 0 for all.
+        go_on: Continue with further runs after a failure.
+        say: Shows a message.
     """
-    pool = _Pool(options)
-    for share in options.shares:
-        pool.free.put(share)
-    with ThreadPoolExecutor(len(options.shares)) as threads:
-        left = [threads.submit(pool.run, job) for job in jobs if job.state != "done"]
-        try:
-            wait(left)
-        except BaseException:
-            pool.stopping.set()
-            pool.end(subprocess.Popen.terminate)
+
+    layout: Layout
+    overrides: Sequence[str]
+    shares: Sequence[dict[str, str]]
+    logs: Path
+    tracking: str
+    limit: int
+    go_on: bool
+    say: Callable[[str], None]
+    _free: SimpleQueue[dict[str, str]] = field(default_factory=SimpleQueue)
+    _stopping: threading.Event = field(default_factory=threading.Event)
+    _failed: threading.Event = field(default_factory=threading.Event)
+    _processes: set[subprocess.Popen[bytes]] = field(default_factory=set)
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Train and test all runs that are not done; the result is in the jobs.
+
+        A stop signal is passed to the processes, which save and end. A second one kills them.
+        """
+        for share in self.shares:
+            self._free.put(share)
+        with ThreadPoolExecutor(len(self.shares)) as threads:
+            left = [threads.submit(self._run, job) for job in jobs if job.state != "done"]
             try:
                 wait(left)
             except BaseException:
-                pool.end(subprocess.Popen.kill)
+                self._stopping.set()
+                self._end(subprocess.Popen.terminate)
+                try:
+                    wait(left)
+                except BaseException:
+                    self._end(subprocess.Popen.kill)
+                    raise
                 raise
-            raise
-    for one in left:
-        one.result()
+        for one in left:
+            one.result()
 
-
-@dataclass
-class _Pool:
-    """Processes of the runs that are under way."""
-
-    options: BatchOptions
-    free: SimpleQueue[dict[str, str]] = field(default_factory=SimpleQueue)
-    stopping: threading.Event = field(default_factory=threading.Event)
-    failed: threading.Event = field(default_factory=threading.Event)
-    processes: set[subprocess.Popen[bytes]] = field(default_factory=set)
-
-    def end(self, how: Callable[[subprocess.Popen[bytes]], None]) -> None:
-        """End all processes."""
-        for process in list(self.processes):
+    def _end(self, how: Callable[[subprocess.Popen[bytes]], None]) -> None:
+        for process in list(self._processes):
             how(process)
 
-    def run(self, job: Job) -> None:
+    def _run(self, job: Job) -> None:
         """Train and test one run, unless the batch ends before."""
-        if self.stopping.is_set() or (self.failed.is_set() and not self.options.go_on):
+        if self._stopping.is_set() or (self._failed.is_set() and not self.go_on):
             return
-        share = self.free.get()
+        share = self._free.get()
         try:
-            self._run(job, share)
+            self._train_and_test(job, share)
         finally:
-            self.free.put(share)
+            self._free.put(share)
         if job.state == "failed":
-            self.failed.set()
-        self.options.say(f"{job.planned.run}: {job.state}{f': {job.reason}' if job.reason else ''}")
+            self._failed.set()
+        self.say(f"{job.planned.run}: {job.state}{f': {job.reason}' if job.reason else ''}")
 
-    def _run(self, job: Job, share: dict[str, str]) -> None:
-        run, options = job.planned, self.options
-        setting, place = run.experiment.setting(), ["--root", options.layout.place]
+    def _train_and_test(self, job: Job, share: dict[str, str]) -> None:
+        run, place = job.planned, ["--root", self.layout.place]
         if not job.is_trained:
-            words = ["run", run.names[0], *setting.options]
-            words += ["--seed", str(run.config.seed), "--tracking", options.tracking, *place]
-            if self._call(job, "training", [TRAIN, *words, *options.overrides, *run.words], share) is None:
+            words = ["run", run.names[0], *run.experiment.setting().options]
+            words += ["--seed", str(run.config.seed), "--tracking", self.tracking, *place]
+            if self._call(job, "training", [TRAIN, *words, *self.overrides, *run.words], share) is None:
                 return
-        words = ["run", run.run, "--json", "--limit", str(options.limit), *place]
+        words = ["run", run.run, "--json", "--limit", str(self.limit), *place]
         words += ["--checkpoint", str(run.config.total_steps)]  # needed if the run was extended
         printed = self._call(job, "testing", [TEST, *words], share)
         if printed is None:
             return
         try:
-            row = _in_one(json.loads(printed)) | {"row_limit": options.limit}  # a limit of 0 means all rows
+            row = _in_one(json.loads(printed)) | {"row_limit": self.limit}  # a limit of 0 means all rows
             run.folder.write(TESTED, json_bytes(with_digest(row)))
             job.test, job.state = row, "done"
         except (ValueError, TypeError, KeyError, DataError, OSError) as error:
@@ -440,11 +403,11 @@ class _Pool:
 
     def _call(self, job: Job, state: State, program: list[str], share: dict[str, str]) -> bytes | None:
         """Run a process of a run; return what it printed, or None if it failed or was stopped."""
-        if self.stopping.is_set():
+        if self._stopping.is_set():
             job.state = "interrupted"
             return None
-        job.state, log = state, self.options.logs / f"{job.planned.run}.log"
-        self.options.say(f"{job.planned.run}: {state}, log {log}")
+        job.state, log = state, self.logs / f"{job.planned.run}.log"
+        self.say(f"{job.planned.run}: {state}, log {log}")
         with log.open("ab") as file:
             # In its own session: Ctrl-C reaches the process only once, through this one.
             process = subprocess.Popen(
@@ -455,14 +418,14 @@ class _Pool:
                 env={**os.environ, **share},
                 start_new_session=True,
             )
-            self.processes.add(process)
-            if self.stopping.is_set():  # the signal came before the process was known
+            self._processes.add(process)
+            if self._stopping.is_set():  # the signal came before the process was known
                 process.terminate()
             printed, _ = process.communicate()
-            self.processes.discard(process)
+            self._processes.discard(process)
         if process.returncode == Exit.DONE:
             return printed
-        stopped = self.stopping.is_set() or process.returncode in (Exit.INTERRUPTED, Exit.TERMINATED)
+        stopped = self._stopping.is_set() or process.returncode in (Exit.INTERRUPTED, Exit.TERMINATED)
         job.state = "interrupted" if stopped else "failed"
         job.reason = "" if stopped else f"exit code {process.returncode}: {_last_line(log)}; see {log}"
         return None

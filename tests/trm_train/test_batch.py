@@ -23,7 +23,7 @@ import trm_eval
 from tests.conftest import run_here
 from trm_data.storage.root import resolve_root
 from trm_train import batch
-from trm_train.batch import BatchOptions, Job, missing_datasets, plan_batch, run_jobs, shares
+from trm_train.batch import Job, Pool, missing_datasets, plan_batch, shares
 from trm_train.cli import main
 from trm_train.config.run import RunConfig
 from trm_train.errors import ConfigError
@@ -48,14 +48,6 @@ def test_aliases_run_once_and_keep_their_names(tmp_path: Path) -> None:
     assert len({run.run for run in runs}) == 6
     assert runs[0].folder.path == f"runs/baseline/baseline/{runs[0].run}"
     assert all(run.cost is not None and run.cost.training_flops > 1e12 for run in runs)
-    for run in runs:  # ten validations of 200 puzzles and a test of 1,000
-        assert run.cost is not None
-        assert run.testing_flops == run.cost.evaluation_flops * (10 * 200 + 1_000)
-    (arc,) = plan_batch(
-        select_experiments(["trm_arc1"], Setting("full", "published")), [0], resolve_root(tmp_path)
-    )
-    assert arc.cost is not None
-    assert arc.testing_flops is None
 
 
 def test_the_whole_study_in_miniature_is_54_runs(tmp_path: Path) -> None:
@@ -286,12 +278,12 @@ def test_ctrl_c_has_the_run_save_and_the_batch_end(root: Path) -> None:
 TINY_RUN = (*SMALL, "--model.l-cycles", "1")
 
 
-def planned_job(root: Path, logs: Path) -> tuple[Job, BatchOptions, list[str]]:
-    """Return a job, and options of a batch whose programs the test replaces; they keep their messages."""
+def planned_job(root: Path, logs: Path) -> tuple[Job, Pool, list[str]]:
+    """Return a job, and a pool whose programs the test replaces, with its messages."""
     layout = resolve_root(root)
     (run,) = plan_batch(select_experiments(["exp01f"], TINY), [7], layout)
     messages: list[str] = []
-    options = BatchOptions(
+    pool = Pool(
         layout=layout,
         overrides=(),
         shares=[{}],
@@ -301,7 +293,7 @@ def planned_job(root: Path, logs: Path) -> tuple[Job, BatchOptions, list[str]]:
         go_on=True,
         say=messages.append,
     )
-    return Job(run), options, messages
+    return Job(run), pool, messages
 
 
 @pytest.mark.parametrize(
@@ -318,16 +310,16 @@ def planned_job(root: Path, logs: Path) -> tuple[Job, BatchOptions, list[str]]:
 def test_why_a_run_failed_is_the_last_line_of_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, reason: str
 ) -> None:
-    job, options, messages = planned_job(tmp_path / "root", tmp_path)
+    job, pool, messages = planned_job(tmp_path / "root", tmp_path)
     monkeypatch.setattr(batch, "TRAIN", program)
-    run_jobs([job], options)
+    pool.run([job])
     assert job.state == "failed"
     assert reason in job.reason
     assert reason in messages[-1]
 
 
 def test_whatever_ends_a_batch_ends_its_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    job, options, _ = planned_job(tmp_path / "root", tmp_path)
+    job, pool, _ = planned_job(tmp_path / "root", tmp_path)
     other, *_ = planned_job(tmp_path / "root", tmp_path)
     monkeypatch.setattr(batch, "TRAIN", "import time; time.sleep(600)")
     ended = [KeyboardInterrupt()]
@@ -341,7 +333,7 @@ def test_whatever_ends_a_batch_ends_its_processes(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr(batch, "wait", interrupted_once)
     with pytest.raises(KeyboardInterrupt):
-        run_jobs([job, other], options)
+        pool.run([job, other])
     assert (job.state, other.state) == ("interrupted", "waiting")
 
 

@@ -115,7 +115,7 @@ def test_the_plan_has_names_words_and_costs(two: Layout) -> None:
         "36 puzzles x 4 augmentations x hidden_size 32",
     ]
     assert [row["seed"] for row in rows] == [0] * 4 + [1] * 4
-    assert all(row["training_flops"] > 0 and row["testing_flops"] > 0 for row in rows)
+    assert all(row["training_flops"] > 0 for row in rows)
     base = find_run_of("quickstart").make()
     alone = parse_config(base, [*SMALL, "--data.dataset", "larger", "--model.hidden-size", "16"])
     assert rows[2]["run"] == run_name("quickstart", alone)

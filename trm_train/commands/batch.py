@@ -92,16 +92,13 @@ class Batch:
         Args:
             overrides: Options of the configuration, for every run.
         """
-        from trm_train.batch import BatchOptions, make_jobs, missing_datasets, run_jobs, shares
+        from trm_train.batch import Pool, make_jobs, missing_datasets, shares
 
         self._check()
         layout = resolve_root(self.root)
         refuse_dataset_as_experiment("trm-train batch", self.patterns, layout)
         items = select_experiments(self.patterns, parse_setting(self.scale, self.data))
         sweep, runs = self._plan(items, layout, overrides)
-        for run in runs:
-            if run.note is not None:
-                print(f"trm-train: note: {run.experiment.name}: {run.note}", file=sys.stderr)
         each = shares(self.jobs)
         jobs = make_jobs(runs, layout, self.limit)
         missing = missing_datasets([job.planned for job in jobs if job.state != "done"], layout)
@@ -120,7 +117,7 @@ class Batch:
             write_sweep(sweep, layout)
         logs = Path(layout.machine) / "logs" if self.log_dir is None else Path(self.log_dir).expanduser()
         logs.mkdir(parents=True, exist_ok=True)
-        options = BatchOptions(
+        pool = Pool(
             layout=layout,
             overrides=overrides,
             shares=each,
@@ -131,7 +128,7 @@ class Batch:
             say=lambda text: None if self.json else print(text, file=sys.stderr, flush=True),
         )
         try:
-            run_jobs(jobs, options)
+            pool.run(jobs)
         finally:
             rows = [_facts(job, ()) for job in jobs]
             emit(rows, partial(_print_summary, rows, wide=self.wide), as_json=self.json)
@@ -194,7 +191,7 @@ def _facts(job: Job, missing: Sequence[str]) -> dict[str, Any]:
     from trm_train.cost import MACHINES
 
     run, status, test = job.planned, job.status, job.test
-    setting, cost, testing = run.experiment.setting(), run.cost, run.testing_flops
+    setting, cost = run.experiment.setting(), run.cost
     facts: dict[str, Any] = {
         "run": run.run,
         "experiment": run.experiment.name,
@@ -212,9 +209,7 @@ def _facts(job: Job, missing: Sequence[str]) -> dict[str, Any]:
         "global_batch_size": run.config.data.global_batch_size,
         "train_seconds": None if status is None else status.seconds,
         "training_flops": None if cost is None else cost.training_flops,
-        "testing_flops": testing,
         "hours": {} if cost is None else {each.name: cost.hours(each) for each in MACHINES},
-        "testing_hours": {} if testing is None else {each.name: each.hours(testing) for each in MACHINES},
     }
     if test is not None and test["count"]:
         facts |= {name: test[name] for name in ("evaluation", "count", "exact_count")}
@@ -246,11 +241,10 @@ def _print_plan(facts: Sequence[dict[str, Any]], missing: Sequence[str], *, wide
         f"{counted(len(facts), 'run')} for {counted(asked, 'experiment')} and seeds, {len(left)} to train; "
         f"{counted(len(missing), 'dataset')} to build"
     )
-    for what, column in (("training", "hours"), ("validations and tests", "testing_hours")):
-        hours = {each.name: sum(fact[column].get(each.name, 0.0) for fact in left) for each in MACHINES}
-        unknown = sum(not fact[column] for fact in left)
-        without = f"; without {unknown} runs of which it is not known" if unknown else ""
-        print(f"{what}, computed: {say_hours(hours)}{without}")
+    hours = {each.name: sum(fact["hours"].get(each.name, 0.0) for fact in left) for each in MACHINES}
+    unknown = sum(not fact["hours"] for fact in left)
+    without = f"; without {unknown} runs of which it is not known" if unknown else ""
+    print(f"training, computed, without validations and tests: {say_hours(hours)}{without}")
     print("docs/experiments/README.md has the assumptions")
 
 
