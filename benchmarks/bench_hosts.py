@@ -142,7 +142,7 @@ def saving(layout: Layout, report: Report, repeats: int) -> None:
         read: list[float] = []
         size = sum(leaf.nbytes for leaf in jax.tree.leaves(run.state) if hasattr(leaf, "nbytes"))
         for step in range(1, repeats + 1):
-            meta = meta_at(run.record, step, "")
+            meta = meta_at(run.record, step)
             state = replace(run.state, step=jax.numpy.full_like(run.state.step, step))
             jax.block_until_ready(state.step)
             begun = time.perf_counter()

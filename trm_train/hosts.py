@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import re
 import socket
 import sys
 import threading
@@ -18,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 
@@ -229,46 +230,19 @@ ENVIRONMENT = {
 }
 
 
-@dataclass(frozen=True)
-class Address:
-    """Network address of the coordinator."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-    @property
-    def bind(self) -> str | None:
-        """Address that process 0 binds to: loopback only if the coordinator's name is a loopback name, else None."""
-        loopback = self.host in ("localhost", "::1") or self.host.startswith("127.")
-        return str(self) if loopback else None
+ADDRESS = re.compile(r"(?P<host>\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
 
 
-def parse_address(text: str) -> Address:
-    """Parse `HOST:PORT`; an IPv6 host is in brackets."""
-    host, _, port = text.rpartition(":")
-    if host.startswith("[") and host.endswith("]"):
-        host = host[1:-1]
-    elif ":" in host:
-        host = ""
-    if not host or not port.isascii() or not port.isdecimal() or not 0 < int(port) < 2**16:
-        raise HostError(f"--coordinator {text}: expected HOST:PORT, such as 10.0.0.1:8476 or [fd00::1]:8476")
-    return Address(host, int(port))
-
-
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Rank of a process in its run.
 
     Attributes:
-        coordinator: Address of process 0.
+        coordinator: Address of process 0, `HOST:PORT`; an IPv6 host is in brackets.
         index: Number of the process.
         count: Number of processes.
     """
 
-    coordinator: Address
+    coordinator: str
     index: int
     count: int
 
@@ -288,7 +262,12 @@ def place_of(coordinator: str | None, num_processes: int | None, process_id: int
         raise HostError(f"--num-processes {count}: expected at least 1")
     if not 0 <= index < count:
         raise HostError(f"--process-id {index}: expected 0 to {count - 1}, since --num-processes is {count}")
-    return Place(parse_address(coordinator), index, count)
+    found = ADDRESS.fullmatch(coordinator)
+    if found is None or not 0 < int(found["port"]) < 2**16:
+        raise HostError(
+            f"--coordinator {coordinator}: expected HOST:PORT, such as 10.0.0.1:8476 or [fd00::1]:8476"
+        )
+    return Place(coordinator, index, count)
 
 
 def join(place: Place | None, limit_s: float, say: Say) -> Hosts:
@@ -342,12 +321,13 @@ def _start_jax(place: Place | None, limit_s: float) -> None:
         if place is None:
             jax.distributed.initialize(initialization_timeout=timeout)
             return
+        loopback = place.coordinator.startswith(("localhost:", "[::1]:", "127."))
         jax.distributed.initialize(
-            str(place.coordinator),
+            place.coordinator,
             place.count,
             place.index,
             cluster_detection_method="deactivate",
-            coordinator_bind_address=place.coordinator.bind,
+            coordinator_bind_address=place.coordinator if loopback else None,
             initialization_timeout=timeout,
         )
     except ValueError as error:

@@ -231,7 +231,9 @@ def test_blocks_run_as_written(block: Block, nqueens: None, reader: Reader) -> N
 @pytest.mark.parametrize("block", [block for block in BLOCKS if is_slow(block)], ids=of)
 def test_blocks_with_slow_lines_run_as_written(block: Block, reader: Reader) -> None:
     reader.patient = True
-    (reader.folder / "results.duckdb").unlink(missing_ok=True)  # from its quick lines, as `out`; a second is refused
+    (reader.folder / "results.duckdb").unlink(
+        missing_ok=True
+    )  # from its quick lines, as `out`; a second is refused
     shutil.rmtree(reader.folder / "out", ignore_errors=True)
     for line in lines_of(block, slow=True):
         reader.type(line)

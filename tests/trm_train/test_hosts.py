@@ -16,13 +16,11 @@ from trm_data.errors import BucketError, LabError
 from trm_train import hosts
 from trm_train.errors import ConfigError, HostError
 from trm_train.hosts import (
-    Address,
     Hosts,
     Place,
     check_devices,
     differences,
     exit_code_of,
-    parse_address,
     place_of,
 )
 
@@ -121,17 +119,14 @@ def test_a_process_that_fails_leaves_before_the_shutdown_barrier(monkeypatch: py
     assert [(timer.interval, timer.args) for timer in started] == [(hosts.CLOSING_S, ("x", Exit.STALLED))]
 
 
-HERE = Address("a", 1)
-
-
 def test_options_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert place_of(None, None, None) is None
-    assert place_of("a:1", 2, 1) == Place(HERE, 1, 2)
+    assert place_of("a:1", 2, 1) == Place("a:1", 1, 2)
     monkeypatch.setenv("JAX_COORDINATOR_ADDRESS", "b:2")
     monkeypatch.setenv("JAX_NUM_PROCESSES", "4")
     monkeypatch.setenv("JAX_PROCESS_ID", "3")
-    assert place_of(None, None, None) == Place(Address("b", 2), 3, 4)
-    assert place_of("a:1", 2, 0) == Place(HERE, 0, 2)
+    assert place_of(None, None, None) == Place("b:2", 3, 4)
+    assert place_of("a:1", 2, 0) == Place("a:1", 0, 2)
     monkeypatch.setenv("JAX_PROCESS_ID", "three")
     with pytest.raises(HostError, match="JAX_PROCESS_ID='three': expected a whole number"):
         place_of(None, None, None)
@@ -162,11 +157,16 @@ def test_several_cpu_devices_a_process_are_refused() -> None:
 @pytest.mark.parametrize("text", ["host", "host:65536", "fd00::1:80"])
 def test_a_malformed_address_is_refused(text: str) -> None:
     with pytest.raises(HostError, match="expected HOST:PORT"):
-        parse_address(text)
+        place_of(text, 2, 0)
 
 
-def test_addresses() -> None:
-    assert parse_address("10.0.0.1:8476") == Address("10.0.0.1", 8476)
-    assert str(parse_address("[fd00::1]:8476")) == "[fd00::1]:8476"
-    assert parse_address("localhost:1").bind == "localhost:1"
-    assert parse_address("host-0:1").bind is None
+def test_process_0_of_a_loopback_address_listens_on_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: list[str | None] = []
+    monkeypatch.setattr(
+        hosts.jax.distributed,
+        "initialize",
+        lambda *_, coordinator_bind_address, **__: bound.append(coordinator_bind_address),
+    )
+    for address in ("localhost:1", "[fd00::1]:8476", "host-0:1"):
+        hosts._start_jax(place_of(address, 2, 0), 1.0)
+    assert bound == ["localhost:1", None, None]

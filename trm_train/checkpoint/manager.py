@@ -2,9 +2,8 @@
 
 There are two kinds. `resume` holds the whole training state (mostly the carry; the last two are kept). `weights` holds
 what evaluation needs: parameters, EMA, puzzle table and fixed latents; a policy selects those to keep. Both have a JSON
-`meta`: the digests of the dataset, the data step, the id of the tracker's run, and a fingerprint of every leaf that is
-independent of its sharding. A digest covers the whole meta. The folder name, the meta and the state must agree on the
-step.
+`meta`: the digests of the dataset, the data step, and a fingerprint of every leaf that is independent of its sharding.
+A digest covers the whole meta. The folder name, the meta and the state must agree on the step.
 
 Orbax writes them to a folder or a bucket: under a temporary name that it renames, or with a commit marker as the last
 file. So an interrupted checkpoint is never read. Several processes each write and read their own shards under a shared
@@ -101,7 +100,8 @@ class CheckpointMeta:
     identity: str
     content_digest: str
     identifiers_digest: str
-    tracking_id: str
+    tracking_id: str = ""
+    """Id of the run at wandb, in checkpoints of earlier versions; the file `tracking-id` of the run has it."""
     run: str = ""
     """Name of the run, because runs that differ only in the seed share an identity; empty before format 3."""
     format_version: int = FORMAT_VERSION

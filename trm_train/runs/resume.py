@@ -69,14 +69,13 @@ def restore(folder: Folder, checkpoints: Checkpoints, like: TrainState, record: 
     return found
 
 
-def meta_at(record: RunRecord, step: int, tracking_id: str) -> CheckpointMeta:
+def meta_at(record: RunRecord, step: int) -> CheckpointMeta:
     """Return the metadata of a checkpoint, which `check_same_run` compares with the run."""
     return CheckpointMeta(
         step=step,
         identity=record.identity,
         content_digest=record.content_digest,
         identifiers_digest=record.identifiers_digest,
-        tracking_id=tracking_id,
         run=record.run,
     )
 

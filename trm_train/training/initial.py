@@ -352,7 +352,7 @@ def _write_run(target: Folder, record: RunRecord, weights: Weights) -> bool:
             )
         target.store.delete_folder(f"{target.path}/{CHECKPOINTS}")  # left by an interrupted import
         tree = weights_tree(jax.device_put(weights))
-        write_weights(target, tree, meta_at(record, IMPORTED_STEP, ""))
+        write_weights(target, tree, meta_at(record, IMPORTED_STEP))
         target.write(STATUS_FILE, status_bytes(_status(record)))
         write_record(target, record)
     return False

@@ -18,7 +18,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from typing_extensions import override
 
@@ -34,76 +34,31 @@ from trm_train.step.compile import CompiledStep
 from trm_train.step.train import BY_TASK
 from trm_train.training.observe import Observer, Pace
 
+if TYPE_CHECKING:
+    import wandb
+
 TrackingMode = Literal["wandb", "none"]
 ID = re.compile(r"[A-Za-z0-9_-]{1,128}")
 
 
-class Tracker(Protocol):
-    """Receiver of metrics."""
+def start_wandb(folder: Folder, record: RunRecord) -> wandb.Run:
+    """Start or continue the wandb run of a run, which receives a copy of its metrics."""
+    import wandb
 
-    id: str
-
-    def log(self, step: int, metrics: dict[str, float]) -> None:
-        """Log the metrics of a step; they are means already."""
-        ...
-
-    def alert(self, title: str, text: str) -> None:
-        """Send an urgent message to the person responsible for the run."""
-        ...
-
-    def finish(self) -> None:
-        """Close the tracker."""
-        ...
-
-
-class NoTracker:
-    """Tracker that does nothing."""
-
-    id = ""
-
-    def log(self, step: int, metrics: dict[str, float]) -> None:
-        """Do nothing."""
-
-    def alert(self, title: str, text: str) -> None:
-        """Do nothing: the log already has the message."""
-
-    def finish(self) -> None:
-        """Do nothing."""
-
-
-class WandbTracker:
-    """Tracker for one wandb run."""
-
-    def __init__(self, folder: Folder, record: RunRecord) -> None:
-        import wandb
-
-        online = is_online()
-        self._run = wandb.init(
-            project=os.environ.get("WANDB_PROJECT") or f"trm-{record.group}",
-            group=record.experiment,
-            tags=[tag for tag in (record.scale, record.data) if tag],
-            name=record.run,
-            id=tracking_id(folder, record.run),
-            resume="allow" if online else None,
-            config=_flat(record),
-            dir=folder.working("wandb").parent,
-            mode=_mode(online),
-            # wandb would record the git remote, whose URL may contain a token; the config already has the code version
-            settings=wandb.Settings(console="off", silent=True, disable_git=True),
-        )
-        self.id: str = self._run.id
-
-    def log(self, step: int, metrics: dict[str, float]) -> None:
-        """Log the metrics of a step."""
-        self._run.log(metrics, step=step)
-
-    def alert(self, title: str, text: str) -> None:
-        """Send a wandb alert (mail or chat, as set by the user there)."""
-        self._run.alert(title=title, text=text)
-
-    def finish(self) -> None:
-        """Upload the rest and close."""
-        self._run.finish()
+    online = is_online()
+    return wandb.init(
+        project=os.environ.get("WANDB_PROJECT") or f"trm-{record.group}",
+        group=record.experiment,
+        tags=[tag for tag in (record.scale, record.data) if tag],
+        name=record.run,
+        id=tracking_id(folder, record.run),
+        resume="allow" if online else None,
+        config=_flat(record),
+        dir=folder.working("wandb").parent,
+        mode=os.environ.get("WANDB_MODE") or ("online" if online else "offline"),  # type: ignore[arg-type]
+        # wandb would record the git remote, whose URL may contain a token; the config already has the code version
+        settings=wandb.Settings(console="off", silent=True, disable_git=True),
+    )
 
 
 def tracking_id(folder: Folder, run: str) -> str:
@@ -116,19 +71,9 @@ def tracking_id(folder: Folder, run: str) -> str:
     return found
 
 
-def make_tracker(mode: TrackingMode, folder: Folder, record: RunRecord) -> Tracker:
-    """Return the tracker for a mode."""
-    return NoTracker() if mode == "none" else WandbTracker(folder, record)
-
-
 def is_online() -> bool:
     """Return whether there is a wandb login, so that metrics are uploaded during the run."""
     return bool(os.environ.get("WANDB_API_KEY")) or _logged_in()
-
-
-def _mode(online: bool) -> Any:
-    """Return the user's `WANDB_MODE`, else online if there is a login, else offline."""
-    return os.environ.get("WANDB_MODE") or ("online" if online else "offline")
 
 
 def _logged_in() -> bool:
@@ -195,7 +140,7 @@ class Recorder(Observer):
         rates: Learning rate of the network at every step, from step 1.
         compiled: The training step.
         console: Console that shows progress.
-        tracker: Tracker that receives a copy of the metrics.
+        tracker: The wandb run, or None.
         lease: Lease of the folder.
     """
 
@@ -209,7 +154,7 @@ class Recorder(Observer):
         rates: Any,
         compiled: CompiledStep,
         console: Console,
-        tracker: Tracker,
+        tracker: wandb.Run | None,
         lease: Lease,
     ) -> None:
         super().__init__(folder, record, start, pace, hosts)
@@ -262,7 +207,8 @@ class Recorder(Observer):
         if "optimal_share" in shown and count:
             self._optimal_share = max(self._optimal_share or 0.0, shown["optimal_share"])
         self._note(*self._console.validated(step, shown))
-        self._tracker.log(step, {f"validation/{name}": value for name, value in shown.items()})
+        if self._tracker is not None:
+            self._tracker.log({f"validation/{name}": value for name, value in shown.items()}, step=step)
 
     @override
     def end(self, state: State) -> None:
@@ -344,7 +290,8 @@ class Recorder(Observer):
     def _not_finite(self, what: str) -> None:
         first, losses = self._step - len(self._losses) + 1, ", ".join(f"{loss:.4g}" for loss in self._losses)
         text = f"step {self._step:,}: {what} (loss of steps {first:,} to {self._step:,}: {losses})"
-        self._tracker.alert("no number", text)
+        if self._tracker is not None:
+            self._tracker.alert(title="no number", text=text)
         raise NotFiniteError(text)
 
     def _report_window(self, step: int, rows_loaded: int) -> None:
@@ -356,7 +303,8 @@ class Recorder(Observer):
         rates |= {name: self._window[name] / steps for name in ("grad_norm", "update_norm")}
         if self._memory is not None:
             rates["device_memory_bytes"] = float(self._memory)
-        self._tracker.log(step, {f"train/{name}": value for name, value in {**shown, **rates}.items()})
+        if self._tracker is not None:
+            self._tracker.log({f"train/{name}": value for name, value in (shown | rates).items()}, step=step)
         self._window, self._window_steps, self._shown = {}, 0, True
 
     def _merge_metrics(self) -> None:

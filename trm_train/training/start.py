@@ -49,7 +49,7 @@ from trm_train.step.evaluate import make_eval_step
 from trm_train.training.initial import Initial
 from trm_train.training.observe import Observer, Pace
 from trm_train.training.prepare import prepare, training_facts
-from trm_train.training.recorder import Console, Recorder, TrackingMode, make_tracker
+from trm_train.training.recorder import Console, Recorder, TrackingMode, start_wandb
 from trm_train.training.validate import Evaluate
 
 COMPILED_S = 86_400.0
@@ -76,7 +76,6 @@ class Started:
             off.
         checkpoints: Checkpoints of the run.
         observer: Observer of the run.
-        tracking_id: Id of the run at the tracker.
         hosts: All processes that train it.
     """
 
@@ -92,7 +91,6 @@ class Started:
     validation: dict[str, ReadsRows]
     checkpoints: Checkpoints
     observer: Observer
-    tracking_id: str
     hosts: Hosts
 
 
@@ -153,8 +151,9 @@ def start_run(
     stack.callback(checkpoints.close)
     found = restore(folder, checkpoints, shapes, record)
     start = _agree_on_start(found, hosts, console)
-    tracker = make_tracker(tracking if hosts.is_coordinator else "none", folder, record)
-    stack.callback(tracker.finish)
+    tracker = start_wandb(folder, record) if tracking == "wandb" and hosts.is_coordinator else None
+    if tracker is not None:
+        stack.callback(tracker.finish)
     pace = Pace(_flops_at(config, record.input_spec), peak_flops_per_s(mesh, execution.device_tflops))
     if lease is None:
         observer = Observer(folder, record, start, pace, hosts)
@@ -176,7 +175,6 @@ def start_run(
         validation=_open_validation(record, layout, dataset),
         checkpoints=checkpoints,
         observer=observer,
-        tracking_id=tracker.id,
         hosts=hosts,
     )
 

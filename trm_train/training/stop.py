@@ -199,7 +199,7 @@ def _save(run: Started, state: TrainState, step: int) -> str:
         run.observer.say(f"step {step:>6,}  the previous checkpoint could not be saved ({lost})")
     if problem := _problem_of_any(run, _attempt(run, lambda: run.observer.flush("running"), together=False)):
         return problem
-    meta = meta_at(run.record, step, run.tracking_id)
+    meta = meta_at(run.record, step)
     return _attempt(run, lambda: run.checkpoints.save(state, meta))
 
 

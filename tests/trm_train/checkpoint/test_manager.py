@@ -57,7 +57,7 @@ def meta_of(folder: Folder, kind: str, step: int) -> Path:
 
 def test_what_was_saved_comes_back_to_the_bit(state: TrainState, tmp_path: Path) -> None:
     folder = resolve_root(tmp_path).runs.within("run")
-    meta = CheckpointMeta(step=0, identity="i", content_digest="c", identifiers_digest="d", tracking_id="t")
+    meta = CheckpointMeta(step=0, identity="i", content_digest="c", identifiers_digest="d")
     checkpoints = Checkpoints(folder)
     checkpoints.save(state, meta)
     checkpoints.wait()
@@ -85,9 +85,7 @@ def test_a_step_below_the_latest_is_saved_too(state: TrainState, tmp_path: Path)
     folder = resolve_root(tmp_path).runs.within("run")
     checkpoints = Checkpoints(folder, Keep())
     for step in (20, 15):
-        meta = CheckpointMeta(
-            step=step, identity="", content_digest="", identifiers_digest="", tracking_id=""
-        )
+        meta = CheckpointMeta(step=step, identity="", content_digest="", identifiers_digest="")
         checkpoints.save(state, meta)
     checkpoints.close()
     assert weights_steps(folder) == [15, 20]

@@ -36,7 +36,7 @@ from trm_train.step.train import make_train_step
 
 SPEC = InputSpec(sequence_length=9, vocabulary_size=6, num_identifiers=5)
 BATCH = 8
-META = CheckpointMeta(step=2, identity="i", content_digest="c", identifiers_digest="d", tracking_id="")
+META = CheckpointMeta(step=2, identity="i", content_digest="c", identifiers_digest="d")
 
 
 @dataclass(frozen=True, kw_only=True)

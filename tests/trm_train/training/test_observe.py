@@ -69,22 +69,17 @@ def folder(tmp_path: Path) -> Folder:
 
 
 class Told:
-    """Tracker that keeps its messages."""
-
-    id = ""
+    """A wandb run that keeps its messages."""
 
     def __init__(self) -> None:
         self.logged: list[dict[str, float]] = []
         self.alerts: list[tuple[str, str]] = []
 
-    def log(self, step: int, metrics: dict[str, float]) -> None:
+    def log(self, metrics: dict[str, float], step: int) -> None:
         self.logged.append({"step": step, **metrics})
 
     def alert(self, title: str, text: str) -> None:
         self.alerts.append((title, text))
-
-    def finish(self) -> None:
-        pass
 
 
 @pytest.fixture
@@ -108,7 +103,7 @@ def observer(small_layout: Layout, folder: Folder, clock: Clock, tracker: Told) 
         rates=rates,
         compiled=compiled,
         console=console,
-        tracker=tracker,
+        tracker=tracker,  # type: ignore[arg-type]
         lease=Lease(),
     )
 

@@ -10,7 +10,7 @@ from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.local import LocalStore
 from trm_data.storage.store import Folder
 from trm_train.runs.resume import remove_parts
-from trm_train.training.recorder import WandbTracker, tracking_id
+from trm_train.training.recorder import start_wandb, tracking_id
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def test_a_run_that_begins_anew_has_another(evaluated: Evaluated, folder: Folder
 def test_wandb_goes_on_under_the_id(evaluated: Evaluated, folder: Folder) -> None:
     ids = []
     for step in (1, 2):
-        tracker = WandbTracker(folder, evaluated.record)
-        tracker.log(step, {"train/lm_loss": 1.0})
+        tracker = start_wandb(folder, evaluated.record)
+        tracker.log({"train/lm_loss": 1.0}, step=step)
         tracker.finish()
         ids.append(tracker.id)
     assert ids == [tracking_id(folder, evaluated.record.run)] * 2
