@@ -18,7 +18,7 @@ from trm_train.hosts import Hosts
 from trm_train.mesh import make_greatest
 from trm_train.state import TrainState, eval_weights
 from trm_train.training.initial import Initial
-from trm_train.training.recorder import Console, TrackingMode
+from trm_train.training.observe import Console
 from trm_train.training.start import Started, TrainResult, start_run
 from trm_train.training.stop import (
     StoppedError,
@@ -29,6 +29,7 @@ from trm_train.training.stop import (
     save,
     stop_signals,
 )
+from trm_train.training.tracking import TrackingMode
 from trm_train.training.validate import validate
 
 

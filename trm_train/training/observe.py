@@ -1,30 +1,42 @@
-"""Observer of every process of a run: log, speed, and the check for NaN.
+"""Observer of a run: log, speed, the check for NaN and, in process 0, metrics and status.
 
 Reports are written in the background: soon after the first step, then about once a minute, and before every
 checkpoint, which depends on them. If the bucket refuses a report, the next report includes its content.
 
     logs/worker-1-<start>-000000.log       log lines in parts, because a bucket cannot append
+    metrics/000000101-000000160.parquet    rows of the table `train_metrics`, the source of truth
+    status.json                            state, step, speed, last loss, heartbeat: `Status`
 
-Process 0 also writes metrics and status: `training/recorder.py`. All processes see the same metrics, because metrics
-are sums over all devices.
+All processes see the same metrics, because metrics are sums over all devices; process 0 writes the last two.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import math
+import os
+import socket
 import time
+from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from trm_data.errors import BucketError
-from trm_data.storage.store import Folder
+from trm_data.storage.store import Folder, Lease
+from trm_train.checkpoint.manager import resume_steps
 from trm_train.errors import NotFiniteError
 from trm_train.hosts import Hosts
+from trm_train.mesh import held_bytes
+from trm_train.metrics import MetricTable, merge_many
 from trm_train.runs.record import LOGS, RunRecord
-from trm_train.runs.status import State, now
+from trm_train.runs.status import STATUS_FILE, State, Status, now, read_status, status_bytes
+from trm_train.step.compile import CompiledStep
+from trm_train.step.train import BY_TASK
+
+if TYPE_CHECKING:
+    import wandb
 
 
 class Pace:
@@ -159,8 +171,40 @@ class StallTimer:
             self.close()
 
 
+VAIN_SKIPS = 20
+"""Consecutive float16 steps that overflow at the smallest loss scale before the run ends."""
+FIRST_LINE_S = 10.0
+"""Time after which the first finished step is shown, even if `execution.log_every` steps are not done (s)."""
+LAST_LOSSES = 8
+"""Number of last losses shown after a non-finite value, which they include."""
+
+
+class Console(Protocol):
+    """Console that shows the progress of a run; each method returns lines for the log."""
+
+    def begin(self, record: RunRecord, folder: Folder, start_step: int, compiled: CompiledStep) -> list[str]:
+        """Show that the run starts at `start_step`."""
+        ...
+
+    def note(self, text: str) -> list[str]:
+        """Show a message."""
+        ...
+
+    def step(self, step: int) -> None:
+        """Show that a step is done."""
+        ...
+
+    def window(self, step: int, rows_loaded: int, steps: int, metrics: dict[str, float]) -> list[str]:
+        """Show means over the examples that ended in the `steps` steps since the last window."""
+        ...
+
+    def validated(self, step: int, metrics: dict[str, float]) -> list[str]:
+        """Show the metrics of a validation."""
+        ...
+
+
 class Observer:
-    """Records every step of one start of a run. Process 0 uses the subclass `Recorder`.
+    """Records every step of one start of a run.
 
     Args:
         folder: The run's folder.
@@ -168,39 +212,75 @@ class Observer:
         start: Step that the run starts from.
         pace: Timer of the steps.
         hosts: All processes.
+        rates: Learning rate of the network at every step, from step 1.
+        compiled: The training step.
+        console: Console that shows progress.
+        tracker: The wandb run, or None.
+        lease: Lease of the folder in process 0, which writes metrics and status; None in the others.
 
     Attributes:
         pace: Timer of the steps.
         stall_timer: Ends a process that makes no progress.
-        scores: Exact accuracy by step for the validations of this start; None without labelled rows. In process 0,
-            also those of earlier starts.
+        scores: Exact accuracy by step for all validations; None without labelled rows.
+        rows_loaded: Number of rows that the slots have loaded, those of the next step included.
     """
 
-    def __init__(self, folder: Folder, record: RunRecord, start: int, pace: Pace, hosts: Hosts) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        record: RunRecord,
+        start: int,
+        pace: Pace,
+        hosts: Hosts,
+        rates: Any,
+        compiled: CompiledStep,
+        console: Console,
+        tracker: wandb.Run | None,
+        lease: Lease | None,
+    ) -> None:
         self._folder, self._record, self._config, self._hosts = folder, record, record.config, hosts
-        self._step = self._start = start
+        self._rates, self._compiled = rates, compiled
+        self._console, self._tracker, self._lease = console, tracker, lease
+        self._step = self._start = self._status_step = start
         self._started_at = now()
         self._lines: list[str] = []
         self._log_parts: list[str] = []
         self._parts_written = 0
-        self._step_s = self._data_wait_s = 0.0
         self._reporter = ThreadPoolExecutor(1, thread_name_prefix="reports")
         self._report: Future[None] | None = None
-        self._reported = time.perf_counter()
+        self._reported = self._begun = time.perf_counter()
         self._interval_s = min(FIRST_S, EVERY_S)
         self._unreachable = False
+        self._table = None if lease is None else MetricTable(folder, start)
+        self._seconds_before = 0.0 if self._table is None else self._table.seconds
+        self.scores = {} if self._table is None else self._table.scores
+        self.rows_loaded = 0 if self._table is None else self._table.rows_loaded
+        before = read_status(folder)
+        self._optimal_share = None if before is None else before.optimal_share
+        self._merge_metrics()
+        self._loss: float | None = None
+        self._losses: deque[float] = deque(maxlen=LAST_LOSSES)
+        self._skipped: int | None = None
+        self._skipped_in_vain = 0
+        self._speed = 0.0
+        self._window: dict[str, float] = {}
+        self._window_steps = 0
+        self._shown = False
+        self._memory = held_bytes()
         self.pace = pace
-        self.scores: dict[int, float | None] = {}
         self.stall_timer = StallTimer(record.config.execution.stall_s)
 
     @property
     def seconds(self) -> float:
-        """Training time over all starts (s); only process 0 measures it."""
-        return 0.0
+        """Training time over all starts (s)."""
+        return self._seconds_before + time.perf_counter() - self._begun
 
     def begin(self) -> None:
         """Report the start; called just before the first step."""
-        self._note_begin()
+        self._begun = self._reported = time.perf_counter()
+        self._note(*self._console.begin(self._record, self._folder, self._start, self._compiled))
+        if self._hosts.count > 1:
+            self._note(f"{self._hosts.name(self._hosts.index)} of {self._hosts.count}")
         self.flush("running")
         self.pace.begin()
 
@@ -214,7 +294,29 @@ class Observer:
         self._step = step
         paced = self.pace.step(step)
         self.stall_timer.beat(self.pace.dispatch_s)
-        self._note_step(step, metrics, paced)
+        by_task = metrics.get(BY_TASK, {})
+        values = {name: value.item() for name, value in metrics.items() if name != BY_TASK}
+        slots = self._config.data.global_batch_size
+        # A slot loads a row after it halts: all slots at the first step, then those that halted at the step before.
+        if step == 1:
+            self.rows_loaded += slots
+        rows_loaded = self.rows_loaded
+        self._memory = held_bytes()
+        if self._table is not None:
+            row = {"step": step, "split": "train", "rows_loaded": rows_loaded, "global_batch_size": slots}
+            row |= {"lr": float(self._rates[step - 1]), "seconds": self.seconds}
+            self._table.add(row | values | paced | {"device_memory_bytes": self._memory})
+            self._add_by_task(self._table, row, by_task)
+        self.rows_loaded += int(values["halted_slots"])
+        self._check_finite(step, values, values["lm_loss"] / slots)
+        for name, value in values.items():
+            self._window[name] = self._window.get(name, 0.0) + value
+        self._window_steps += 1
+        slow = not self._shown and time.perf_counter() - self._begun > FIRST_LINE_S
+        if step % self._config.execution.log_every == 0 or step == self._record.total_steps or slow:
+            self._report_window(step, rows_loaded)
+        else:
+            self._console.step(step)
         self._report_if_due()
 
     def validated(
@@ -222,8 +324,22 @@ class Observer:
     ) -> None:
         """Record a validation: sums over its rows; for a mixture, also those of each dataset."""
         count = int(sums["count"])
-        self.scores[step] = sums["exact_accuracy"] / count if count else None
-        self._note(f"step {step:>6,}  validation: exact {int(sums['exact_accuracy']):,} of {count:,}")
+        shared = {"step": step, "split": "validation", "rows_loaded": self.rows_loaded}
+        shared["seconds"] = self.seconds
+        for dataset, found in {None: sums, **(by_dataset or {})}.items():
+            row = {**shared, "dataset": dataset, "global_batch_size": int(found["count"]), **found}
+            for name in ("count", "exact_accuracy", "q_halt_accuracy", "steps", "steps_squared"):
+                row[name] = int(found[name])
+            if "optimal" in found:
+                row["optimal"] = int(found["optimal"])
+            if self._table is not None:
+                self._table.add(row)
+        shown = means(sums, count)
+        self.scores[step] = shown["exact_accuracy"] if count else None
+        if "optimal_share" in shown and count:
+            self._optimal_share = max(self._optimal_share or 0.0, shown["optimal_share"])
+        self._note(*self._console.validated(step, shown))
+        self._track(step, "validation", shown)
 
     def flush(self, state: State, reason: str = "") -> None:
         """Write everything since the last report; return when it is written."""
@@ -237,9 +353,12 @@ class Observer:
         self._prepare(state, reason)()
 
     def end(self, state: State) -> None:
-        """Report how the run ended."""
-        self._note(f"{state} at step {self._step:,}")
-        self.flush(state)
+        """Report how the run ended, unless `status.json` already says so."""
+        there = read_status(self._folder)
+        news = there is None or (there.state, there.step) != (state, self._step)
+        if self._table is None or self._step > self._status_step or news:
+            self.flush(state)
+        self._merge_metrics()
 
     def close(self) -> None:
         """Stop the timer and the thread, after a report in progress is written."""
@@ -247,25 +366,8 @@ class Observer:
         self._reporter.shutdown(wait=True)
 
     def say(self, text: str) -> None:
-        """Add a line to the log; process 0 shows it on the console too."""
-        self._note(text)
-
-    def _note_begin(self) -> None:
-        begins = f"resumes from step {self._step:,}" if self._step else "begins"
-        self._note(
-            f"{self._record.run} {begins}; {self._hosts.name(self._hosts.index)} of {self._hosts.count}"
-        )
-
-    def _note_step(self, step: int, metrics: dict[str, Any], paced: dict[str, Any]) -> None:
-        self._step_s += paced["step_s"]
-        self._data_wait_s += paced["data_wait_s"]
-        loss = float(metrics["lm_loss"]) / self._config.data.global_batch_size
-        if not math.isfinite(loss):
-            raise NotFiniteError(f"step {step:,}: the loss is {loss}")
-        if step % self._config.execution.log_every == 0 or step == self._record.total_steps:
-            waited = self._data_wait_s / self._step_s if self._step_s else 0.0
-            self._note(f"step {step:>6,}  loss {loss:.4f}  waits {waited:.1%} of the time for batches")
-            self._step_s = self._data_wait_s = 0.0
+        """Show a line on the console and write it to the log."""
+        self._note(*self._console.note(text))
 
     def _note(self, *lines: str) -> None:
         self._lines.extend(f"{now()} {line}\n" for line in lines)
@@ -287,6 +389,67 @@ class Observer:
             self._interval_s = min(2 * self._interval_s, EVERY_S)
             self._report = self._reporter.submit(self._prepare("running"))
 
+    def _add_by_task(self, table: MetricTable, row: dict[str, Any], by_task: dict[str, Any]) -> None:
+        """Add one row for each dataset of a mixture."""
+        shared = {name: row[name] for name in ("step", "split", "lr", "seconds")}
+        for task, name in enumerate(self._config.data.names if by_task else ()):
+            sums = {metric: values[task].item() for metric, values in by_task.items()}
+            slots = sums.pop("slots")
+            table.add(shared | {"dataset": name, "global_batch_size": slots} | sums)
+
+    def _check_finite(self, step: int, values: dict[str, float], loss: float) -> None:
+        """Raise NotFiniteError if the loss or the update is not finite."""
+        self._loss = loss
+        self._losses.append(loss)
+        if not math.isfinite(values["lm_loss"]):
+            self._not_finite(f"the loss is {values['lm_loss']}")
+        if not math.isfinite(values["update_norm"]):  # before a checkpoint contains these parameters
+            self._not_finite(f"the change of the parameters is {values['update_norm']}")
+        self._watch_scale(step, values.get("loss_scale"), int(values.get("skipped", 0)))
+
+    def _watch_scale(self, step: int, scale: float | None, skipped: int) -> None:
+        """Report a skipped float16 step; raise NotFiniteError after too many skips at the smallest loss scale."""
+        if scale is None:
+            return
+        if self._skipped is not None and skipped > self._skipped:
+            self.say(f"step {step:>6,}  overflow: skipped, loss scale {scale:g} ({skipped:,} so far)")
+            self._skipped_in_vain = self._skipped_in_vain + 1 if scale <= 1.0 else 0
+        elif self._skipped is not None:
+            self._skipped_in_vain = 0
+        self._skipped = skipped
+        if self._skipped_in_vain >= VAIN_SKIPS:
+            self._not_finite(f"float16 overflows at any loss scale, for {VAIN_SKIPS} steps")
+
+    def _not_finite(self, what: str) -> None:
+        first, losses = self._step - len(self._losses) + 1, ", ".join(f"{loss:.4g}" for loss in self._losses)
+        text = f"step {self._step:,}: {what} (loss of steps {first:,} to {self._step:,}: {losses})"
+        if self._tracker is not None:
+            self._tracker.alert(title="no number", text=text)
+        raise NotFiniteError(text)
+
+    def _report_window(self, step: int, rows_loaded: int) -> None:
+        """Send the means of the steps since the last window to the console and the tracker."""
+        steps, slots = self._window_steps, self._config.data.global_batch_size
+        shown = means(self._window, steps * slots)
+        self._note(*self._console.window(step, rows_loaded, steps, shown))
+        rates = self.pace.window(slots)
+        rates |= {name: self._window[name] / steps for name in ("grad_norm", "update_norm")}
+        if self._memory is not None:
+            rates["device_memory_bytes"] = float(self._memory)
+        self._track(step, "train", shown | rates)
+        if self._hosts.count > 1:
+            self._note(f"step {step:>6,}  waits {rates['data_wait']:.1%} of the time for batches")
+        self._window, self._window_steps, self._shown = {}, 0, True
+
+    def _track(self, step: int, what: str, metrics: dict[str, float]) -> None:
+        if self._tracker is not None:
+            self._tracker.log({f"{what}/{name}": value for name, value in metrics.items()}, step=step)
+
+    def _merge_metrics(self) -> None:
+        """Merge the parts of the metric table, up to the oldest step that the run can resume from."""
+        if self._lease is not None:
+            merge_many(self._folder, min(resume_steps(self._folder), default=None), self._lease.check)
+
     def _prepare(self, state: State, reason: str = "") -> Callable[[], None]:
         """Return a function that writes everything recorded so far; later steps do not change what it writes."""
         if reason:
@@ -294,15 +457,62 @@ class Observer:
         lines, self._lines = self._lines, []
         if lines:
             self._log_parts.append("".join(lines))
+        slots = (self._step - self._status_step) * self._config.data.global_batch_size
+        if slots:
+            self._speed = slots / max(time.perf_counter() - self._reported, 1e-9)
+        self._status_step = self._step
         self._reported = time.perf_counter()
+        status = status_bytes(self._status(state, reason))
+        table, lease = self._table, self._lease
+        if table is not None:
+            table.take_part(self._step)
 
         def write() -> None:
+            if lease is not None and table is not None:
+                lease.check()
+                table.write_parts()
             while self._log_parts:
                 self._folder.write(self._log_name(f"{self._parts_written:06d}"), self._log_parts[0].encode())
                 self._parts_written += 1
                 del self._log_parts[0]
+            if lease is not None:
+                self._folder.write(STATUS_FILE, status)
 
         return write
 
     def _log_name(self, part: str) -> str:
         return f"{LOGS}/worker-{self._hosts.index}-{self._started_at.replace(':', '')}-{part}.log"
+
+    def _status(self, state: State, reason: str) -> Status:
+        return Status(
+            state=state,
+            step=self._step,
+            total_steps=self._record.total_steps,
+            examples_per_s=round(self._speed, 3),
+            loss=self._loss if self._loss is not None and math.isfinite(self._loss) else None,
+            heartbeat=now(),
+            seconds=round(self.seconds, 3),
+            compile_s=round(self._compiled.seconds, 3),
+            host=socket.gethostname(),
+            process=os.getpid(),
+            started_at=self._started_at,
+            reason=reason,
+            exact_accuracy=max((score for score in self.scores.values() if score is not None), default=None),
+            optimal_share=self._optimal_share,
+            workers=self._hosts.count,
+        )
+
+
+def means(sums: dict[str, float], loss_rows: int) -> dict[str, float]:
+    """Divide metric sums: accuracies and steps by `count`, losses by `loss_rows`."""
+    count = sums["count"]
+    shown = {"count": float(count)}
+    for name in ("accuracy", "exact_accuracy", "q_halt_accuracy", "steps"):
+        shown[name] = sums[name] / count if count else float("nan")
+    if "optimal" in sums:
+        shown["optimal_share"] = sums["optimal"] / count if count else float("nan")
+    spread = sums["steps_squared"] / count - shown["steps"] ** 2 if count else float("nan")
+    shown["steps_std"] = math.sqrt(max(spread, 0.0)) if count else spread
+    for name in ("lm_loss", "q_halt_loss"):
+        shown[name] = sums[name] / max(loss_rows, 1)
+    return shown

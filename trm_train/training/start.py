@@ -47,9 +47,9 @@ from trm_train.state import TrainState, init_state
 from trm_train.step.compile import CompiledStep, Given, compile_train_step
 from trm_train.step.evaluate import make_eval_step
 from trm_train.training.initial import Initial
-from trm_train.training.observe import Observer, Pace
+from trm_train.training.observe import Console, Observer, Pace
 from trm_train.training.prepare import prepare, training_facts
-from trm_train.training.recorder import Console, Recorder, TrackingMode, start_wandb
+from trm_train.training.tracking import TrackingMode, start_wandb
 from trm_train.training.validate import Evaluate
 
 COMPILED_S = 86_400.0
@@ -155,11 +155,8 @@ def start_run(
     if tracker is not None:
         stack.callback(tracker.finish)
     pace = Pace(_flops_at(config, record.input_spec), peak_flops_per_s(mesh, execution.device_tflops))
-    if lease is None:
-        observer = Observer(folder, record, start, pace, hosts)
-    else:
-        rates = config.optim.lr * _rate_factors(config, record.total_steps)
-        observer = Recorder(folder, record, start, pace, hosts, rates, compiled, console, tracker, lease)
+    rates = config.optim.lr * _rate_factors(config, record.total_steps)
+    observer = Observer(folder, record, start, pace, hosts, rates, compiled, console, tracker, lease)
     _watch(stack, observer, keep, hosts)
     _compare_start(observer, record, prepared.record)
     return Started(
@@ -211,11 +208,13 @@ def _compare_start(observer: Observer, record: RunRecord, now: RunRecord) -> Non
 def _watch(stack: ExitStack, observer: Observer, keep: Keep, hosts: Hosts) -> None:
     """Register the observer to be closed.
 
-    All processes receive the validations known to process 0. `keep` shares their dictionary and so sees later ones.
+    All processes receive the rows loaded and the validations known to process 0. `keep` shares their dictionary and so
+    sees later ones.
     """
     stack.callback(observer.close)
-    known: dict[str, float | None] = json.loads(hosts.barrier("validations", json.dumps(observer.scores))[0])
-    observer.scores.update({int(step): score for step, score in known.items()})
+    known = json.dumps([observer.rows_loaded, observer.scores])
+    observer.rows_loaded, scores = json.loads(hosts.barrier("validations", known)[0])
+    observer.scores.update({int(step): score for step, score in scores.items()})
     keep.scores = observer.scores
 
 

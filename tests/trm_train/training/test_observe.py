@@ -26,9 +26,8 @@ from trm_train.hosts import Hosts
 from trm_train.metrics import read_metrics
 from trm_train.runs.record import LOGS, make_record
 from trm_train.runs.status import STATUS_FILE, read_status
-from trm_train.training import observe, recorder
+from trm_train.training import observe
 from trm_train.training.observe import Observer, Pace, StallTimer
-from trm_train.training.recorder import Recorder
 
 METRICS = {
     "count": np.int64(2),
@@ -58,8 +57,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    for module in (observe, recorder):
-        monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(observe, "time", clock)
     return clock
 
 
@@ -88,33 +86,28 @@ def tracker() -> Told:
 
 
 @pytest.fixture
-def observer(small_layout: Layout, folder: Folder, clock: Clock, tracker: Told) -> Recorder:
-    record = make_record(EXPERIMENT, TINY, read_manifest(small_layout, "small"))
+def observer(small_layout: Layout, folder: Folder, clock: Clock, tracker: Told) -> Observer:
+    return observer_of(small_layout, folder, Hosts(), tracker, Lease())
+
+
+def observer_of(
+    layout: Layout, folder: Folder, hosts: Hosts, tracker: Told | None, lease: Lease | None
+) -> Observer:
+    record = make_record(EXPERIMENT, TINY, read_manifest(layout, "small"))
     compiled: Any = SimpleNamespace(seconds=3.0, num_parameters=1, micro_batches=1)
     console = RunConsole(TINY, quiet=True)
     rates = np.full(1000, 1e-3)
     pace = Pace(lambda _: 4e6, 1e7)
-    return Recorder(
-        folder,
-        record,
-        0,
-        pace,
-        Hosts(),
-        rates=rates,
-        compiled=compiled,
-        console=console,
-        tracker=tracker,  # type: ignore[arg-type]
-        lease=Lease(),
-    )
+    return Observer(folder, record, 0, pace, hosts, rates, compiled, console, tracker, lease)  # type: ignore[arg-type]
 
 
-def written(observer: Recorder) -> None:
+def written(observer: Observer) -> None:
     """Wait until the background report is written."""
     if observer._report is not None:
         observer._report.result()
 
 
-def test_reports_come_soon_and_then_less_often(observer: Recorder, folder: Folder, clock: Clock) -> None:
+def test_reports_come_soon_and_then_less_often(observer: Observer, folder: Folder, clock: Clock) -> None:
     observer.begin()
     reported, before = [], 0
     for second in range(1, 200):
@@ -134,20 +127,25 @@ def test_reports_come_soon_and_then_less_often(observer: Recorder, folder: Folde
     assert folder.names(f"{LOGS}/*")
 
 
-def test_each_process_logs_its_share_of_waiting_for_batches(small_layout: Layout, folder: Folder) -> None:
-    record = make_record(EXPERIMENT, TINY, read_manifest(small_layout, "small"))
-    pace: Any = SimpleNamespace(dispatch_s=2.0, step=lambda _: {"step_s": 2.0, "data_wait_s": 0.5})
-    observer = Observer(folder, record, 0, pace, Hosts(1, 2))
+def test_each_process_logs_its_share_of_waiting_for_batches(
+    small_layout: Layout, folder: Folder, clock: Clock
+) -> None:
+    observer = observer_of(small_layout, folder, Hosts(1, 2), None, None)
+    observer.begin()
     for step in range(1, 1 + TINY.execution.log_every):
+        with observer.pace.waiting():
+            clock.now += 0.5
+        clock.now += 1.5
         observer.step(step, METRICS)
     observer.flush("running")
     observer.close()
-    (log,) = folder.names(f"{LOGS}/worker-1-*.log")
-    assert "waits 25.0%" in str(folder.read(log))
+    assert "waits 25.0%" in "".join(str(folder.read(log)) for log in folder.names(f"{LOGS}/worker-1-*.log"))
+    assert not folder.names("metrics/*")
+    assert read_status(folder) is None
 
 
 def test_the_first_line_comes_after_ten_seconds_of_slow_steps(
-    observer: Recorder, clock: Clock, tracker: Told
+    observer: Observer, clock: Clock, tracker: Told
 ) -> None:
     observer.begin()
     for step in range(1, 1 + TINY.execution.log_every):
@@ -158,7 +156,7 @@ def test_the_first_line_comes_after_ten_seconds_of_slow_steps(
 
 
 def test_rows_say_how_long_a_step_took_and_what_it_used(
-    observer: Recorder, folder: Folder, clock: Clock, tracker: Told
+    observer: Observer, folder: Folder, clock: Clock, tracker: Told
 ) -> None:
     """8 slots per step, 4 MFLOP per step, a peak of 10 MFLOP/s."""
     observer.begin()
@@ -182,7 +180,7 @@ def test_rows_say_how_long_a_step_took_and_what_it_used(
 
 
 def test_a_loss_that_is_no_number_is_written_before_it_ends_the_run(
-    observer: Recorder, folder: Folder, tracker: Told
+    observer: Observer, folder: Folder, tracker: Told
 ) -> None:
     observer.begin()
     observer.step(1, METRICS)
@@ -197,7 +195,7 @@ def test_a_loss_that_is_no_number_is_written_before_it_ends_the_run(
     assert json.loads(folder.read(STATUS_FILE) or b"")["compile_s"] == 3.0
 
 
-def test_parameters_that_are_no_numbers_end_a_run_before_they_are_saved(observer: Recorder) -> None:
+def test_parameters_that_are_no_numbers_end_a_run_before_they_are_saved(observer: Observer) -> None:
     observer.begin()
     with pytest.raises(
         NotFiniteError, match=r"step 1: the change of the parameters is inf \(loss of steps 1"

@@ -13,7 +13,7 @@ from trm_data.sources.base import SourceRef
 from trm_data.specs import BuildRequest
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import validation_of
-from trm_train.training.recorder import means
+from trm_train.training.observe import means
 from trm_train.training.validate import optimal_counter
 
 

@@ -10,7 +10,7 @@ from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.local import LocalStore
 from trm_data.storage.store import Folder
 from trm_train.runs.resume import remove_parts
-from trm_train.training.recorder import start_wandb, tracking_id
+from trm_train.training.tracking import start_wandb, tracking_id
 
 
 @pytest.fixture
