@@ -6,7 +6,6 @@ A run's name is `<experiment>-<hash8>-s<seed>`. It has no random part, so the sa
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -46,7 +45,7 @@ from trm_train.config.run import (
 from trm_train.cost import cost_of, parameters_of
 from trm_train.errors import ConfigError, ForeignRunError
 from trm_train.experiments.registry import Experiment, load_experiments
-from trm_train.experiments.setting import OWN, PUZZLES, SCALES, SETTINGS, Setting
+from trm_train.experiments.setting import OWN, SETTINGS, Setting
 from trm_train.extensions import own_code
 
 FORMAT_VERSION = 6
@@ -61,7 +60,6 @@ LOGS = "logs"
 """Names in a run folder."""
 NAME = re.compile(r"[A-Za-z0-9_]{1,100}")
 """Valid name of an experiment or group."""
-DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -342,45 +340,11 @@ def _check_record(record: RunRecord, folder: Folder, where: str) -> None:
             f"{where}: names the run {record.run!r}, but its configuration is that of {name}. It was "
             "edited or damaged. Restore it"
         )
-    if not all(type(text) is str for text in record.versions.values()):
-        raise ValueError(f"versions {record.versions!r}")
-    for what in ("content_digest", "identifiers_digest"):
-        if not DIGEST.fullmatch(getattr(record, what)):
-            raise ValueError(f"{what} {getattr(record, what)!r}")
-    datetime.fromisoformat(record.created_at)
-    for what, known in (("scale", SCALES), ("data", PUZZLES)):
-        if getattr(record, what) not in ("", *known):
-            raise ValueError(f"{what} {getattr(record, what)!r}")
-    for what, kind, below in (
-        ("parameters", int, 2**63),
-        ("cpu_threads", int, 2**31),
-        ("training_flops", float, math.inf),
-        ("evaluation_flops", float, math.inf),
-    ):
-        number = getattr(record, what)
-        if number is not None and not (type(number) is kind and 0 <= number < below):
-            raise ValueError(f"{what} {number!r}")
     if not _is_label(record.label):
         raise ValueError(f"label {record.label[:40]!r}")
-    _check_mixture(record)
     expected = f"runs/{record.group}/{record.experiment}/{record.run}"
     if folder.path.startswith("runs/") and folder.path != expected:
         raise ConfigError(f"{where}: belongs to the run {record.run} at {expected}. Move it there")
-
-
-def _check_mixture(record: RunRecord) -> None:
-    """Raise ValueError if the components do not match the configuration, their offsets or their digests."""
-    names = [each.dataset for each in record.mixture]
-    if names != (list(record.config.data.names) if record.config.data.is_mixture else []):
-        raise ValueError(f"mixture of {names}")
-    if not record.mixture:
-        return
-    if place(record.mixture) != record.mixture or spec_of(record.mixture) != record.input_spec:
-        raise ValueError("mixture: offsets or sizes")
-    for what in ("content_digest", "identifiers_digest"):
-        digests = [getattr(each, what) for each in record.mixture]
-        if not all(map(DIGEST.fullmatch, digests)) or digest_of_all(digests) != getattr(record, what):
-            raise ValueError(f"mixture: {what}")
 
 
 def list_runs(layout: Layout) -> list[Folder]:
