@@ -32,6 +32,6 @@ def test_its_commands_do_what_they_say(
             text = f"{text} {SHORT}"
         reader.type(Line(text, line.number, Marker()))
         typed += 1
-    assert typed == 6
+    assert typed == 5
     assert set(bucket.dataset_names()) == {SMALL, "sudoku-generated-1000-aug-1000"}
     assert len(list_runs(bucket)) == 1
