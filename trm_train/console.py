@@ -7,6 +7,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from trm_data.commands.common import duration
 from trm_data.storage.store import Folder
 from trm_train.config.run import RunConfig
 from trm_train.runs.record import RunRecord
@@ -86,7 +87,7 @@ class RunConsole:
             self._bar.update(self._task, rate=speed)
         return self._lines(
             f"step {step:>6,}  loss {metrics['lm_loss']:.4f}  cells {_percent(metrics['accuracy'])}  "
-            f"exact {_percent(metrics['exact_accuracy'])}  {rows_loaded:,} rows  {speed}, {_duration(left)} left"
+            f"exact {_percent(metrics['exact_accuracy'])}  {rows_loaded:,} rows  {speed}, {duration(left)} left"
         )
 
     def validated(self, step: int, metrics: dict[str, float]) -> list[str]:
@@ -110,9 +111,3 @@ class RunConsole:
 
 def _percent(share: float) -> str:
     return "   -  " if share != share else f"{100 * share:5.1f}%"
-
-
-def _duration(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

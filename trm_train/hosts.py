@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import jax
 
@@ -233,7 +233,8 @@ ENVIRONMENT = {
 ADDRESS = re.compile(r"(?P<host>\[[^\[\]]+\]|[^:\[\]]+):(?P<port>[0-9]{1,5})")
 
 
-class Place(NamedTuple):
+@dataclass(frozen=True)
+class Place:
     """Rank of a process in its run.
 
     Attributes:

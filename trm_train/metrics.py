@@ -330,7 +330,8 @@ def merge_many(run: Folder, last: int | None, check: Check = no_check) -> None:
         last: As in `plan_merges`.
         check: Called before anything is deleted.
     """
-    for name in covered_parts(run):
+    names = run.within(FOLDER).names("*.parquet")
+    for name in {*_parts_of_stems(names)} - {*current_parts(names)}:
         check()
         run.within(FOLDER).delete(name)
     for merge in plan_merges(run, last):
@@ -369,12 +370,6 @@ def merge_parts(run: Folder, merge: MergeOfParts, check: Check = no_check) -> No
     check()
     for name in reversed(merge.names):
         folder.delete(name)
-
-
-def covered_parts(run: Folder) -> list[str]:
-    """Return the parts whose rows are in another part, left by an interrupted merge."""
-    names = run.within(FOLDER).names("*.parquet")
-    return sorted({*_parts_of_stems(names)} - {*current_parts(names)})
 
 
 def read_metrics(run: Folder, last: int = 0, *, partial: bool = False) -> pa.Table:

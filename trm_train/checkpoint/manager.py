@@ -396,7 +396,10 @@ def _read(
     manager: ocp.CheckpointManager, step: int, like: Any, shown: str
 ) -> tuple[dict[str, Any], dict[str, int], CheckpointMeta]:
     """Return the arrays of a checkpoint, their fingerprints at the save, and the metadata."""
-    abstract = jax.tree.map(_abstract, like)
+    abstract = jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=getattr(leaf, "sharding", None)),
+        like,
+    )
     try:
         restored = manager.restore(
             step,
@@ -441,10 +444,6 @@ def _checked_meta(content: Any, step: int, shown: str) -> tuple[dict[str, int], 
     if meta.step != step:
         raise CheckpointError(f"{shown}: its meta names step {meta.step}")
     return expected, meta
-
-
-def _abstract(leaf: Any) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=getattr(leaf, "sharding", None))
 
 
 def is_full(error: BaseException) -> bool:

@@ -394,11 +394,12 @@ def saved_weights(run: Folder, step: int | None) -> tuple[RunRecord, int, Weight
     tree, meta = restore_weights(run, step, weights_tree(shapes))
     check_same_run(record, meta, run.place)
     weights = jax.device_get(choose_weights(tree, "ema"))
-    return record, step, replace(weights, puzzle_table=_unpadded(weights, record.input_spec))
-
-
-def _unpadded(weights: Weights, spec: InputSpec) -> NDArray[np.float32] | None:
-    return None if weights.puzzle_table is None else weights.puzzle_table[: spec.num_identifiers]
+    rows = weights.puzzle_table
+    return (
+        record,
+        step,
+        replace(weights, puzzle_table=None if rows is None else rows[: record.input_spec.num_identifiers]),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

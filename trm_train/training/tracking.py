@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import re
 import secrets
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from trm_data.storage.store import Folder
+from trm_train.config.run import config_to_json
 from trm_train.runs.record import TRACKING_FILE, RunRecord
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ def start_wandb(folder: Folder, record: RunRecord) -> wandb.Run:
         name=record.run,
         id=tracking_id(folder, record.run),
         resume="allow" if online else None,
-        config=_flat(record),
+        config=config_to_json(record.config)
+        | {"identity": record.identity, "content_digest": record.content_digest},
         dir=folder.working("wandb").parent,
         mode=os.environ.get("WANDB_MODE") or ("online" if online else "offline"),  # type: ignore[arg-type]
         # wandb would record the git remote, whose URL may contain a token; the config already has the code version
@@ -54,24 +56,10 @@ def tracking_id(folder: Folder, run: str) -> str:
 
 def is_online() -> bool:
     """Return whether there is a wandb login, so that metrics are uploaded during the run."""
-    return bool(os.environ.get("WANDB_API_KEY")) or _logged_in()
-
-
-def _logged_in() -> bool:
     import netrc
 
     try:
         entry = netrc.netrc().authenticators("api.wandb.ai")
     except (OSError, netrc.NetrcParseError):
-        return False
-    return entry is not None
-
-
-def _flat(record: RunRecord) -> dict[str, Any]:
-    from trm_train.config.run import config_to_json
-
-    return {
-        **config_to_json(record.config),
-        "identity": record.identity,
-        "content_digest": record.content_digest,
-    }
+        entry = None
+    return bool(os.environ.get("WANDB_API_KEY")) or entry is not None
