@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 
@@ -41,22 +41,6 @@ MOST_DIFFERENCES = 5
 Say = Callable[[str], None]
 
 
-class KeyValueStore(Protocol):
-    """Key-value store of jax's coordination service, shared by all processes."""
-
-    def key_value_set(self, key: str, value: str, allow_overwrite: bool = False) -> None:
-        """Store a value."""
-        ...
-
-    def key_value_delete(self, key: str) -> None:
-        """Delete a value."""
-        ...
-
-    def key_value_dir_get(self, key: str) -> list[tuple[str, str]]:
-        """Return all keys and values below a key."""
-        ...
-
-
 @dataclass
 class Hosts:
     """One of the processes of a run, and its connection to the others. Without a store it is the only one.
@@ -64,14 +48,14 @@ class Hosts:
     Attributes:
         index: Number of this process, from 0.
         count: Number of processes.
-        store: Store for communication.
+        store: Key-value store of jax's coordination service, shared by all processes.
         say: Shows a message to the user.
         names: Host and process id of each process, known after the first barrier.
     """
 
     index: int = 0
     count: int = 1
-    store: KeyValueStore | None = None
+    store: Any = None
     say: Say = lambda _: None
     names: list[str] = field(default_factory=list)
     _failed: bool = False
@@ -160,7 +144,6 @@ class Hosts:
 
     def _below(self, folder: str) -> dict[int, str]:
         """Return the message of each process under a key."""
-        assert self.store is not None
         found = self.store.key_value_dir_get(f"trm/{folder}/")
         return {int(key.rpartition("/")[2]): said for key, said in found}
 

@@ -70,7 +70,6 @@ def test_a_dataset_that_nobody_can_build(tmp_path: Path) -> None:
 @pytest.fixture
 def machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(batch.shutil, "which", lambda _: None)
     monkeypatch.setattr(batch.os, "sched_getaffinity", lambda _: {4, 0, 2, 6})
     return tmp_path
 

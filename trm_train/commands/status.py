@@ -47,7 +47,7 @@ class Status:
         layout = resolve_root(self.root)
         for line in read_sweeps(layout)[1]:
             print(f"trm-train: left out: {line}", file=sys.stderr)
-        found = choose_runs(overview(layout), self.runs, aliases=True)
+        found = choose_runs(overview(layout), self.runs)
         said = partial(_print, found, wide=self.wide) if found else f"no runs under {layout.runs.place}"
         emit([_facts(one) for one in found], said, as_json=self.json)
         return Exit.DONE

@@ -248,33 +248,30 @@ def condition(status: Status | None, total_steps: int, now: datetime) -> Conditi
     return "stalled" if silent > STALLED_S or is_dead(status) else "running"
 
 
-def choose_runs(
-    runs: list[RunOverview], patterns: Sequence[str], *, aliases: bool = False
-) -> list[RunOverview]:
-    """Return the runs whose name, experiment or sweep matches a pattern; all runs if there are no patterns.
+def choose_runs(runs: list[RunOverview], patterns: Sequence[str]) -> list[RunOverview]:
+    """Return the runs whose name, experiment, alias or sweep matches a pattern; all runs if there are no patterns.
 
     Args:
         runs: All runs.
         patterns: Names or globs.
-        aliases: Also match the aliases: experiments that share the run at its setting.
     """
     if not patterns:
         return runs
     chosen = [
         one
         for one in runs
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in _names(one, aliases))
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns for name in _names(one))
     ]
     if not chosen:
-        said, names = f"no run is called {' or '.join(patterns)}", (_names(one, aliases) for one in runs)
+        said, names = f"no run is called {' or '.join(patterns)}", (_names(one) for one in runs)
         known = dict.fromkeys(name for of_run in names for name in of_run)
         raise ConfigError(no_such(said, patterns[0], known, "trm-train status"))
     return chosen
 
 
-def _names(one: RunOverview, aliases: bool) -> list[str]:
+def _names(one: RunOverview) -> list[str]:
     names = [one.run, one.folder.path.split("/")[-2], *one.sweeps]
-    setting = None if one.record is None or not aliases else setting_of(one.record)
+    setting = None if one.record is None else setting_of(one.record)
     if setting is not None:
         there = (item for item in load_experiments().values() if setting in item.settings)
         names += [item.name for item in there if item.alias_of(setting) == names[1]]

@@ -13,12 +13,12 @@ import jax
 from trm_data.command import Exit
 from trm_data.storage.root import Layout
 from trm_train.config.run import RunConfig
+from trm_train.console import RunConsole
 from trm_train.experiments.registry import Experiment
 from trm_train.hosts import Hosts
 from trm_train.mesh import make_greatest
 from trm_train.state import TrainState, eval_weights
 from trm_train.training.initial import Initial
-from trm_train.training.observe import Console
 from trm_train.training.start import Started, TrainResult, start_run
 from trm_train.training.stop import (
     StoppedError,
@@ -37,7 +37,7 @@ def train(
     experiment: Experiment,
     config: RunConfig,
     layout: Layout,
-    console: Console,
+    console: RunConsole,
     *,
     resume: bool = True,
     tracking: TrackingMode = "wandb",
@@ -54,7 +54,7 @@ def train(
         experiment: Experiment that names the run.
         config: The experiment's configuration with all overrides.
         layout: The root.
-        console: Console that shows progress.
+        console: RunConsole that shows progress.
         resume: False discards the existing run and starts over.
         tracking: Tracker that receives a copy of the metrics.
         extend: New total number of steps, larger than in the configuration.

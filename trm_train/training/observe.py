@@ -21,11 +21,12 @@ from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from trm_data.errors import BucketError
 from trm_data.storage.store import Folder, Lease
 from trm_train.checkpoint.manager import resume_steps
+from trm_train.console import RunConsole
 from trm_train.errors import NotFiniteError
 from trm_train.hosts import Hosts
 from trm_train.mesh import held_bytes
@@ -179,30 +180,6 @@ LAST_LOSSES = 8
 """Number of last losses shown after a non-finite value, which they include."""
 
 
-class Console(Protocol):
-    """Console that shows the progress of a run; each method returns lines for the log."""
-
-    def begin(self, record: RunRecord, folder: Folder, start_step: int, compiled: CompiledStep) -> list[str]:
-        """Show that the run starts at `start_step`."""
-        ...
-
-    def note(self, text: str) -> list[str]:
-        """Show a message."""
-        ...
-
-    def step(self, step: int) -> None:
-        """Show that a step is done."""
-        ...
-
-    def window(self, step: int, rows_loaded: int, steps: int, metrics: dict[str, float]) -> list[str]:
-        """Show means over the examples that ended in the `steps` steps since the last window."""
-        ...
-
-    def validated(self, step: int, metrics: dict[str, float]) -> list[str]:
-        """Show the metrics of a validation."""
-        ...
-
-
 class Observer:
     """Records every step of one start of a run.
 
@@ -234,7 +211,7 @@ class Observer:
         hosts: Hosts,
         rates: Any,
         compiled: CompiledStep,
-        console: Console,
+        console: RunConsole,
         tracker: wandb.Run | None,
         lease: Lease | None,
     ) -> None:

@@ -28,6 +28,7 @@ from trm_train.checkpoint.manager import Checkpoints, Keep, Restored
 from trm_train.checkpoint.tree import state_tree
 from trm_train.config.data import MixtureConfig
 from trm_train.config.run import InputSpec, RunConfig
+from trm_train.console import RunConsole
 from trm_train.cost import flops_by_stage
 from trm_train.errors import BEING_TRAINED, ConfigError, HostError
 from trm_train.experiments.registry import Experiment
@@ -47,7 +48,7 @@ from trm_train.state import TrainState, init_state
 from trm_train.step.compile import CompiledStep, Given, compile_train_step
 from trm_train.step.evaluate import make_eval_step
 from trm_train.training.initial import Initial
-from trm_train.training.observe import Console, Observer, Pace
+from trm_train.training.observe import Observer, Pace
 from trm_train.training.prepare import prepare, training_facts
 from trm_train.training.tracking import TrackingMode, start_wandb
 from trm_train.training.validate import Evaluate
@@ -122,7 +123,7 @@ def start_run(
     experiment: Experiment,
     config: RunConfig,
     layout: Layout,
-    console: Console,
+    console: RunConsole,
     *,
     resume: bool,
     tracking: TrackingMode,
@@ -176,7 +177,7 @@ def start_run(
     )
 
 
-def _agree_on_start(found: Restored | None, hosts: Hosts, console: Console) -> int:
+def _agree_on_start(found: Restored | None, hosts: Hosts, console: RunConsole) -> int:
     """Return the step that all processes resume from; report damaged checkpoints."""
     start = 0 if found is None else found.meta.step
     hosts.prove_equal("checkpoint to resume from", {"step": start})
@@ -223,7 +224,7 @@ def _take_over(
     folder: Folder,
     record: RunRecord,
     layout: Layout,
-    console: Console,
+    console: RunConsole,
     hosts: Hosts,
     *,
     resume: bool,
