@@ -286,70 +286,37 @@ def part_files(run: Folder, last: int = 0, *, partial: bool = False) -> list[Pat
     return [path for path in files.values() if path is not None]
 
 
-@dataclass(frozen=True)
-class MergeOfParts:
-    """Parts to merge into one.
-
-    Attributes:
-        stem: Name of the merged part, without digest and extension.
-        names: Names of the parts, by step.
-    """
-
-    stem: str
-    names: tuple[str, ...]
-
-
-def plan_merges(run: Folder, last: int | None) -> list[MergeOfParts]:
-    """Return the groups of consecutive parts to merge.
+def merge_many(run: Folder, last: int | None, check: Check = no_check) -> None:
+    """Merge consecutive parts of a run if there are many, and delete leftovers of an interrupted merge.
 
     Args:
         run: The run's folder.
         last: Merge no part beyond this step, because a run that resumes from it deletes such parts. None for no limit.
-    """
-    runs: list[list[str]] = []
-    for name in part_names(run):
-        first, end = _steps(name)
-        if digest_of(name) is None or (last is not None and end > last):
-            continue
-        if runs and _last_step(runs[-1][-1]) + 1 == first:
-            runs[-1].append(name)
-        else:
-            runs.append([name])
-    return [
-        MergeOfParts(f"{_steps(names[0])[0]:09d}-{_last_step(names[-1]):09d}", tuple(names))
-        for names in runs
-        if len(names) > 1
-    ]
-
-
-def merge_many(run: Folder, last: int | None, check: Check = no_check) -> None:
-    """Merge the parts of a run if there are many, and delete leftovers of an interrupted merge.
-
-    Args:
-        run: The run's folder.
-        last: As in `plan_merges`.
         check: Called before anything is deleted.
     """
     names = run.within(FOLDER).names("*.parquet")
     for name in {*_parts_of_stems(names)} - {*current_parts(names)}:
         check()
         run.within(FOLDER).delete(name)
-    for merge in plan_merges(run, last):
-        if len(merge.names) >= MANY_PARTS:
-            merge_parts(run, merge, check)
+    merges: list[list[str]] = []
+    for name in part_names(run):
+        first, end = _steps(name)
+        if digest_of(name) is None or (last is not None and end > last):
+            continue
+        if merges and _last_step(merges[-1][-1]) + 1 == first:
+            merges[-1].append(name)
+        else:
+            merges.append([name])
+    for merge in merges:
+        if len(merge) >= MANY_PARTS:
+            _merge_parts(run, merge, check)
 
 
-def merge_parts(run: Folder, merge: MergeOfParts, check: Check = no_check) -> None:
-    """Write parts as one, verify its rows, then delete the parts. After a kill, the merged part is valid.
-
-    Args:
-        run: The run's folder.
-        merge: Parts to merge.
-        check: Called before anything is deleted.
-    """
+def _merge_parts(run: Folder, names: Sequence[str], check: Check) -> None:
+    """Write consecutive parts as one, verify it, then delete them. After a kill, the merged part is valid."""
     folder = run.within(FOLDER)
     tables: list[pa.Table] = []
-    for name, path in zip(merge.names, checked_files(folder, merge.names, again=True), strict=True):
+    for name, path in zip(names, checked_files(folder, names, again=True), strict=True):
         if path is None:
             raise CorruptFileError(f"{folder.where(name)}: is missing. Restore it")
         table = pq.ParquetFile(path).read()
@@ -360,7 +327,8 @@ def merge_parts(run: Folder, merge: MergeOfParts, check: Check = no_check) -> No
             )
         tables.append(of_today(table))
     rows = pa.concat_tables(tables).cast(SCHEMA)
-    written = write_digested(folder, merge.stem, lambda path: pq.write_table(rows, path, compression="zstd"))
+    stem = f"{_steps(names[0])[0]:09d}-{_last_step(names[-1]):09d}"
+    written = write_digested(folder, stem, lambda path: pq.write_table(rows, path, compression="zstd"))
     (path,) = checked_files(folder, [written], again=True)
     if path is None or not pq.ParquetFile(path).read().equals(rows):
         folder.delete(written)
@@ -368,7 +336,7 @@ def merge_parts(run: Folder, merge: MergeOfParts, check: Check = no_check) -> No
             f"{folder.where(written)}: does not hold the rows of its parts; nothing was removed"
         )
     check()
-    for name in reversed(merge.names):
+    for name in reversed(names):
         folder.delete(name)
 
 

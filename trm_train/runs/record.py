@@ -53,7 +53,7 @@ FORMAT_VERSION = 6
 of a CPU."""
 LABEL_CHARACTERS = 200
 MOST_RUNS = 20
-"""Maximum rows in the table of runs with an ambiguous name."""
+"""Maximum number of runs named in an error."""
 CONFIG_FILE = "config.json"
 TRACKING_FILE = "tracking-id"
 LOGS = "logs"
@@ -382,8 +382,7 @@ def find_run(layout: Layout, reference: str, setting: Setting | None = None) -> 
         setting: For an experiment, consider only runs at this setting.
 
     Raises:
-        ConfigError: There is no such run, or there are several and none is as the experiment defines it. The message
-            then has a table of them.
+        ConfigError: There is no such run, or there are several and none is as the experiment defines it.
     """
     if (folder := folder_on_bucket(reference)) is not None:
         read_record(folder)
@@ -405,8 +404,10 @@ def find_run(layout: Layout, reference: str, setting: Setting | None = None) -> 
     where = "" if setting is None else f" at {setting}"
     if found:
         usual = f", not {defined[0]}, which the experiment defines" if defined else ""
+        names = ", ".join(run.name for run in found[:MOST_RUNS])
         raise ConfigError(
-            "\n".join([f"{reference}: has {len(found)} runs{where}{usual}. Name one:", *_table_of(found)])
+            f"{reference}: has {len(found)} runs{where}{usual}. Name one: {names} (trm-train status {reference} says "
+            "how they differ)"
         )
     names = [run.name for run in runs]
     raise ConfigError(
@@ -426,31 +427,6 @@ def _defined_runs(name: str, setting: Setting | None) -> list[str]:
         (experiments[item.alias_of(each) or name], each) for each in item.settings if setting in (None, each)
     ]
     return [run_name(one.name, one.make(each)) for one, each in of]
-
-
-def _table_of(runs: Sequence[Folder]) -> list[str]:
-    """Return the lines of a table that shows how runs differ."""
-    from trm_data.show.table import table_lines
-
-    rows: list[tuple[str, str, str, str, str]] = []
-    for run in runs:
-        try:
-            record = read_record(run)
-        except ConfigError:
-            rows.append((run.name, "(cannot be read)", "-", "-", "-"))
-            continue
-        (differs,) = differences_of([record])
-        setting = " ".join(filter(None, (record.scale, record.data)))
-        rows.append(
-            (
-                run.name,
-                describe_differences(differs) or "-",
-                record.config.data.label,
-                setting or "-",
-                record.created_at,
-            )
-        )
-    return table_lines(["run", "differs", "dataset", "setting", "begun"], rows, most_rows=MOST_RUNS)
 
 
 def runs_of(runs: list[Folder], name: str, setting: Setting | None) -> list[Folder]:

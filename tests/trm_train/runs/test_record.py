@@ -217,10 +217,7 @@ def test_where_the_defined_run_is_missing_the_others_are_shown(layout: Layout, r
     for setting in (None, Setting("tiny", "generated")):
         with pytest.raises(ConfigError, match=r"quickstart: has 2 runs.*quickstart-2626ad84-s0") as error:
             find_run(layout, "quickstart", setting)
-        rows = [line.split() for line in str(error.value).splitlines()]
-        dataset, begun = "sudoku-2x3-generated-500-aug-1000", record.created_at
-        assert [seed.name, "seed=1", dataset, "tiny", "generated", begun] in rows
-        assert [short.name, "total_steps=20", dataset, "tiny", "generated", begun] in rows
+        assert all(run.name in str(error.value) for run in (seed, short))
 
 
 def test_a_folder_elsewhere_is_a_run_too(folder: Folder, layout: Layout, tmp_path_factory: Any) -> None:
