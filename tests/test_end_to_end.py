@@ -20,6 +20,7 @@ SMALL = (
 )
 
 
+@pytest.mark.integration
 def test_a_number_in_sql_comes_from_rows_that_were_built_trained_and_evaluated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

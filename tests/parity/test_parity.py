@@ -20,6 +20,7 @@ FIXTURES = Path(__file__).parent.parent / "fixtures"
 MLP_T = FIXTURES / "trm_parity_mlp_t.npz"
 ATTENTION = FIXTURES / "trm_parity_attention_rope.npz"
 BASELINES = [FIXTURES / f"trm_parity_{name}.npz" for name in ("hrm", "single_z", "transformer")]
+IN_SECOND_TIER = [pytest.param(path, marks=pytest.mark.integration) for path in (ATTENTION, *BASELINES)]
 
 
 check = load_script(Path(__file__).parent / "check.py")
@@ -46,7 +47,7 @@ def checked(path: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("path", [MLP_T, ATTENTION, *BASELINES], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [MLP_T, *IN_SECOND_TIER], ids=lambda path: path.stem)
 def test_golden_numbers(path: Path) -> None:
     printed = checked(path)
     assert "step5/out/logits" in printed
@@ -54,7 +55,7 @@ def test_golden_numbers(path: Path) -> None:
     assert "ema" in printed
 
 
-@pytest.mark.parametrize("path", [MLP_T, *BASELINES], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [MLP_T, *IN_SECOND_TIER[1:]], ids=lambda path: path.stem)
 def test_every_step_and_quantity_is_compared(path: Path) -> None:
     with np.load(path) as golden:
         names = {

@@ -63,6 +63,7 @@ def request(folder, **changes) -> BuildRequest:
     return BuildRequest(kind="arc", source=source, test_size=None, options=options, **fields)
 
 
+@pytest.mark.integration
 def test_splits_and_identifiers(folder, layout: Layout) -> None:
     manifest = build_dataset(request(folder), layout).manifest
     train, test = manifest.splits["train"], manifest.splits["test"]

@@ -89,6 +89,7 @@ def test_hard_puzzles_are_unique_and_minimal(block):
     assert (solve(np.array(without), 3, 3).counts == 2).all()
 
 
+@pytest.mark.integration
 def test_hard_a_puzzle_depends_on_its_number_alone(block):
     parts = [(0, 3), (3, 4), (21, 2), (30, 2)]
     with ThreadPoolExecutor(2) as pool:
