@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -160,21 +160,17 @@ def _plan(words: Sequence[str], layout: Layout) -> tuple[RunConfig, str, Folder,
     if not words or words[0].startswith("-"):
         raise LaunchError("no experiment named (expected trm-train launch run EXPERIMENT [options])")
     item, options = read_options("trm-train launch run", words[0], list(words[1:]))
-    _refuse(options, "build", "build the dataset once (trm-data build NAME)")
-    _refuse(options, "init_from", "the weights that it names would be read on the hosts (trm-train run)")
-    for given in ("distributed", "coordinator", "num_processes", "process_id"):
-        _refuse(options.processes, given, "a launch says it to its hosts")
+    if options.build:
+        raise LaunchError("--build: not with launch; build the dataset once (trm-data build NAME)")
+    if options.init_from is not None:
+        raise LaunchError("--init-from: not with launch; its weights would be read on the hosts")
+    if options.processes != ProcessOptions():
+        raise LaunchError("--distributed, --coordinator, --num-processes, --process-id: not with launch")
     config = options.config
     check_config(config)
     if options.extend is not None:
         check_extension(config, options.extend)
     return config, run_name(item.name, config), run_folder(layout, item, config), options
-
-
-def _refuse(options: RunOptions | ProcessOptions, name: str, instead: str) -> None:
-    field = next(field for field in fields(options) if field.name == name)
-    if getattr(options, name) != field.default:
-        raise LaunchError(f"--{name.replace('_', '-')}: not with launch; {instead}")
 
 
 def _is_finished(folder: Folder, steps: int) -> bool:

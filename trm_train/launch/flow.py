@@ -5,8 +5,7 @@
        +---- preempted or lost ---+      the same command resumes from the last checkpoint
 
 No state is stored here: the same launch command, started again, finds the running processes and watches them.
-
-gcloud creates the VM: on demand, as a spot VM or as a queued resource.
+States of gcloud, which creates the VM on demand, as a spot VM or as a queued resource:
 
     tpu-vm: (none) -> CREATING -> READY -> PREEMPTED, TERMINATED
     queued resource: WAITING_FOR_RESOURCES -> PROVISIONING -> ACTIVE -> SUSPENDED; FAILED
@@ -36,9 +35,6 @@ from trm_train.experiments.dataset import is_named
 from trm_train.launch import scripts
 from trm_train.launch.scripts import Answer, Source
 
-NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?")
-WORD = re.compile(r"[a-z0-9][a-z0-9.:-]*")
-ACCELERATOR = re.compile(r"(?P<kind>v[0-9]+[a-z]*)-(?P<size>[0-9]+)")
 RUNTIMES = {
     "v2": "tpu-ubuntu2204-base",
     "v3": "tpu-ubuntu2204-base",
@@ -117,13 +113,10 @@ class Tpu:
     _printed: set[str] = field(default_factory=set[str])
 
     def __post_init__(self) -> None:
-        found = ACCELERATOR.fullmatch(self.accelerator)
-        if found is None or found["kind"] not in RUNTIMES:
+        kind, _, size = self.accelerator.partition("-")
+        if kind not in RUNTIMES or not size.isdecimal():
             kinds = ", ".join(RUNTIMES)
             raise LaunchError(f"--accelerator {self.accelerator}: expected KIND-SIZE, as v4-8, of {kinds}")
-        for option, value, pattern in (("name", self.name, NAME), ("zone", self.zone, WORD)):
-            if value is not None and not pattern.fullmatch(value):
-                raise LaunchError(f"--{option} {value!r}: expected lower-case letters, digits and -")
 
     @property
     def place(self) -> str:

@@ -18,6 +18,7 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from trm_data.errors import without_credentials
 from trm_train.errors import LaunchError
@@ -31,15 +32,8 @@ TASK = '"$@" >> log 2>&1 & echo $! > pid; wait $!; echo $? > code.new; mv code.n
 """Shell command of a background run: appends to its log, and writes its process id and finally its exit code."""
 
 
-@dataclass(frozen=True)
-class Answer:
-    """One output line of a script.
-
-    Attributes:
-        host: Host that printed it.
-        word: Kind of answer.
-        value: Value of the answer.
-    """
+class Answer(NamedTuple):
+    """One output line of a script: host that printed it, kind of answer, value."""
 
     host: str
     word: str
