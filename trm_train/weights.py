@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
-from collections.abc import Callable, Mapping
-from math import prod
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,9 @@ from numpy.typing import NDArray
 
 from trm_data.errors import not_written
 from trm_data.sources.arrays import BROKEN
-from trm_data.storage.atomic import parse_json
 from trm_train.errors import CheckpointError, ConfigError
+
+FLOATS = ("float64", "float32", "float16", "bfloat16")
 
 
 def is_weights_file(reference: str) -> bool:
@@ -40,7 +40,7 @@ def write_weights_file(path: Path, arrays: Mapping[str, NDArray[np.float32]]) ->
     check_output(path)
     temporary = path.with_name(f".tmp-{path.name}")
     try:
-        write_safetensors(temporary, arrays)
+        write_safetensors(temporary, arrays, "format", "pt")
         temporary.rename(path)
     except OSError as error:
         raise CheckpointError(not_written(path, error, "try again")) from error
@@ -71,86 +71,47 @@ def read_npz(path: Path) -> dict[str, NDArray[np.float32]]:
     return {name: array.astype(np.float32, copy=False) for name, array in found.items()}
 
 
-LARGEST_HEADER_BYTES = 1 << 24
-SAFETENSORS_DTYPES = {
-    "F64": np.dtype("<f8"),
-    "F32": np.dtype("<f4"),
-    "F16": np.dtype("<f2"),
-    "BF16": np.dtype("<u2"),
-}
-
-
 def read_metadata(path: Path) -> dict[str, str]:
     """Read the metadata of a safetensors file, without its tensors."""
-    try:
-        with path.open("rb") as file:
-            return dict(_header(file.read(8), file.read, path.stat().st_size).get("__metadata__", {}))
-    except (OSError, ValueError, TypeError, AttributeError) as error:
-        raise CheckpointError(
-            f"{path}: cannot be read as safetensors ({error}). Get the file again."
-        ) from error
-
-
-def _header(begin: bytes, read: Callable[[int], bytes], file_bytes: int) -> dict[str, Any]:
-    """Return the header, whose size is in the first 8 bytes."""
-    size = int.from_bytes(begin, "little")
-    if not 2 <= size <= min(LARGEST_HEADER_BYTES, file_bytes - 8):
-        raise ValueError(f"a header of {size:,} bytes in a file of {file_bytes:,}")
-    return parse_json(read(size))
+    with _opened(path) as file:
+        return dict(file.metadata() or {})
 
 
 def read_safetensors(path: Path) -> dict[str, NDArray[np.float32]]:
     """Read the tensors of a file by name, as float32."""
+    with _opened(path) as file:
+        found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    kinds = {name: array.dtype.name for name, array in found.items()}
+    if other := [f"{name} of {kind}" for name, kind in kinds.items() if kind not in FLOATS]:
+        raise CheckpointError(f"{path}: {', '.join(other)}; expected floating-point numbers")
+    return {name: array.astype(np.float32, copy=False) for name, array in found.items()}
+
+
+@contextmanager
+def _opened(path: Path) -> Generator[Any, None, None]:
+    import ml_dtypes  # without it, the library has no bfloat16 in numpy
+    import safetensors
+
+    del ml_dtypes
     try:
-        with path.open("rb") as file:
-            header = _header(file.read(8), file.read, path.stat().st_size)
-            data = memoryview(file.read())
-        header.pop("__metadata__", None)
-        spans = sorted(tuple(entry["data_offsets"]) for entry in header.values())
-        ends = [0, *(end for _, end in spans)]
-        if [start for start, _ in spans] != ends[:-1] or ends[-1] != len(data):
-            raise ValueError("the tensors do not cover the file, each byte once")
-        return {name: _array(name, entry, data) for name, entry in header.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        with safetensors.safe_open(path, "numpy") as file:
+            yield file
+    except (OSError, ValueError, TypeError, safetensors.SafetensorError) as error:
         raise CheckpointError(
             f"{path}: cannot be read as safetensors ({error}). Get the file again."
         ) from error
 
 
-def _array(name: str, entry: Mapping[str, Any], data: memoryview) -> NDArray[np.float32]:
-    dtype, shape = SAFETENSORS_DTYPES.get(entry["dtype"]), tuple(entry["shape"])
-    start, end = entry["data_offsets"]
-    if dtype is None:
-        raise ValueError(f"{name}: type {entry['dtype']!r}; expected one of {', '.join(SAFETENSORS_DTYPES)}")
-    if not all(type(size) is int and size >= 0 for size in shape):
-        raise ValueError(f"{name}: shape {shape}")
-    if end - start != prod(shape) * dtype.itemsize:
-        raise ValueError(f"{name}: {end - start:,} bytes for shape {shape} of {entry['dtype']}")
-    array: NDArray[Any] = np.frombuffer(data[start:end], dtype).reshape(shape)
-    return widened(array) if entry["dtype"] == "BF16" else array.astype(np.float32)
+def write_safetensors(path: Path, arrays: Mapping[str, NDArray[np.float32]], key: str, value: str) -> None:
+    """Write float32 tensors by name, and one entry of metadata; the same tensors give the same bytes.
 
+    The library writes several entries of metadata in any order.
+    """
+    from safetensors.numpy import save_file
 
-def write_safetensors(
-    path: Path, arrays: Mapping[str, NDArray[np.float32]], metadata: Mapping[str, str] | None = None
-) -> None:
-    """Write float32 tensors by name; the same tensors give the same bytes."""
-    header: dict[str, Any] = {"__metadata__": {"format": "pt", **(metadata or {})}}
-    start = 0
-    for name in sorted(arrays):
-        end = start + 4 * arrays[name].size
-        header[name] = {"dtype": "F32", "shape": list(arrays[name].shape), "data_offsets": [start, end]}
-        start = end
-    content = json.dumps(header, separators=(",", ":")).encode()
-    content += b" " * (-len(content) % 8)
-    with path.open("wb") as file:
-        file.write(len(content).to_bytes(8, "little") + content)
-        for name in sorted(arrays):
-            file.write(np.ascontiguousarray(arrays[name], "<f4").tobytes())
-
-
-def widened(bits: NDArray[np.uint16]) -> NDArray[np.float32]:
-    """Convert bfloat16 numbers, given as their bits, to float32."""
-    return (bits.astype(np.uint32) << 16).view(np.float32)
+    save_file(
+        {name: np.ascontiguousarray(array, np.float32) for name, array in arrays.items()}, path, {key: value}
+    )
 
 
 READERS = {".safetensors": read_safetensors, ".npz": read_npz}

@@ -156,7 +156,7 @@ def rewrite(path: Path, change: Any) -> None:
     """Change the arrays and the meta of an exported file, as an attacker would."""
     arrays, meta = read_safetensors(path), read_meta(path)
     change(arrays, meta)
-    write_safetensors(path, arrays, {CHECKPOINT: json.dumps(meta)})
+    write_safetensors(path, arrays, CHECKPOINT, json.dumps(meta))
 
 
 def wrong_value(arrays: dict[str, Any], _: dict[str, Any]) -> None:

@@ -146,7 +146,7 @@ CHECKPOINT = "checkpoint"
 
 def write_exported(path: Path, tree: Mapping[str, Any], meta: Mapping[str, Any]) -> None:
     """Write the arrays of a `weights_tree`, and the meta of their checkpoint."""
-    write_safetensors(path, _flat(tree), {CHECKPOINT: json.dumps(meta, sort_keys=True)})
+    write_safetensors(path, _flat(tree), CHECKPOINT, json.dumps(meta, sort_keys=True))
 
 
 def exported_file(run: Folder) -> Path | None:
