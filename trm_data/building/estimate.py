@@ -1,7 +1,4 @@
-"""Before a build: find an existing dataset for a request, and estimate rows, bytes and seconds.
-
-The rates are those in docs/benchmarks.md.
-"""
+"""Before a build: find an existing dataset for a request, and estimate rows and bytes."""
 
 from __future__ import annotations
 
@@ -9,13 +6,13 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from trm_data.engine.local import LocalEngine, default_workers, number_of_workers
+from trm_data.engine.local import LocalEngine
 from trm_data.errors import BuildError, CorruptDatasetError, SpecError
-from trm_data.kinds.base import Kind, puzzles_asked
+from trm_data.kinds.base import Kind
 from trm_data.kinds.registry import code_of, is_compiled, load_kind
 from trm_data.manifest import Manifest, find_manifest
 from trm_data.named import names_of
@@ -125,14 +122,8 @@ def _short(value: Any) -> str:
 
 READ_BYTES = 20_000_000
 """Maximum size of files that are read completely; a text of 100,000 puzzles takes some seconds."""
-TAKEN_PER_S = 120_000
-"""Rate of the serial step from candidates to groups, which runs in one process (puzzles/s)."""
 SPLIT_BYTES = 100_000
 """Size of the smallest split on disk: ArrayRecord writes 64 KiB at a time."""
-COMPILE_S = 12.0
-"""Time to compile kernels at the first build of a kind on a machine, in seconds."""
-START_S = 1.5
-"""Time until the workers are ready, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -145,9 +136,6 @@ class Estimate:
         examples: Rows of each split.
         sequence_length: Cells of a row.
         size_bytes: Approximate size on disk.
-        seconds: Approximate time on `workers` cores; the real time is half to twice as long.
-        at_least: The time to find the requested puzzles is unknown; the build may take much longer.
-        workers: Cores of this machine, or fewer if fewer were requested.
         rows_unread: Whether the rows were not read: the source may have bad rows or too few puzzles.
         rejects: Bad rows that would be left out, among the rows read.
     """
@@ -157,19 +145,12 @@ class Estimate:
     examples: dict[str, int]
     sequence_length: int
     size_bytes: int
-    seconds: float
-    at_least: bool
-    workers: int
     rows_unread: bool
     rejects: int = 0
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values."""
-        return asdict(self)
 
-
-def estimate_build(request: BuildRequest, layout: Layout, *, workers: int | None = None) -> Estimate:
-    """Estimate what building a request would make, with a number of workers (one for each core if None).
+def estimate_build(request: BuildRequest, layout: Layout) -> Estimate:
+    """Estimate what building a request would make.
 
     Only local files are opened, and only small ones are read, once kernels are compiled.
     """
@@ -179,31 +160,21 @@ def estimate_build(request: BuildRequest, layout: Layout, *, workers: int | None
     spec = request.spec(source, placeholder)
     kind.check_spec(spec)
     cells = kind.geometry(spec).sequence_length
-    cost = kind.cost(spec)
-    examples = {split: round(count) for split, count in cost.examples.items()}
-    workers = number_of_workers(workers)
-    cores = min(workers, default_workers())
-    cell_bytes = 2 * cells * cost.stored_examples
+    examples = kind.expected_rows(spec)
+    stored = kind.expected_rows(replace(spec, aug=0)) if spec.augment == "virtual" else examples
     there, selection = _look_into_files(kind, request, layout)
     if there is not None:
         examples = {split: entry.num_examples for split, entry in there.splits.items()}
     elif selection is not None:
         examples = {split: groups.num_examples for split, groups in selection.splits.items()}
-        if spec.augment != "virtual":
-            cell_bytes = 2 * cells * sum(examples.values())
-    seconds = START_S + (cell_bytes / cost.cell_bytes_per_s + cost.choosing_s) / cores
-    seconds += puzzles_asked(spec) / TAKEN_PER_S
-    seconds += 0.0 if is_compiled(request.kind) else COMPILE_S
-    examples = {split: count for split, count in examples.items() if count}
+        stored = stored if spec.augment == "virtual" else examples
+    examples = {split: round(count) for split, count in examples.items() if count}
     return Estimate(
         request.dataset_name() if there is None else there.name,
         there is not None,
         examples,
         cells,
-        round(cell_bytes * cost.stored_share) + SPLIT_BYTES * len(examples),
-        round(seconds, 1),
-        cost.at_least,
-        cores,
+        round(2 * cells * sum(stored.values()) * kind.stored_share) + SPLIT_BYTES * len(examples),
         request.source.kind != "generated" and there is None and selection is None,
         0 if selection is None else len(selection.rejects),
     )

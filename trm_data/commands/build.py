@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, field, fields, make_dataclass
+from dataclasses import asdict, dataclass, field, fields, make_dataclass
 from functools import partial
 from typing import Annotated, Any, Literal, Union
 
@@ -45,7 +45,7 @@ class BuildNamed:
     workers: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
     """Parallel tasks (default: number of cores)."""
     dry_run: bool = False
-    """Estimate size and time; build nothing."""
+    """Estimate the size; build nothing."""
     json: Json = False
     quiet: bool = False
     """No progress."""
@@ -61,8 +61,8 @@ class BuildNamed:
         named, layout = named_dataset(self.dataset), resolve_root(self.root)
         if self.dry_run:
             request = named_fields(named, self._changes()).request()
-            estimate = estimate_build(request, layout, workers=self.workers)
-            emit(estimate.to_json(), partial(print_estimate, estimate), as_json=self.json)
+            estimate = estimate_build(request, layout)
+            emit(asdict(estimate), partial(print_estimate, estimate), as_json=self.json)
         else:
             built = build_named(named, self._changes(), layout)
             emit(facts_of(built), partial(print_built, built), as_json=self.json)
@@ -181,8 +181,8 @@ def run_fields(fields: BuildFields) -> int:
         from trm_data.building.flow import check_shard_examples
 
         check_shard_examples(fields.shard_examples)
-        estimate = estimate_build(fields.request(), layout, workers=fields.workers)
-        emit(estimate.to_json(), partial(print_estimate, estimate), as_json=fields.json)
+        estimate = estimate_build(fields.request(), layout)
+        emit(asdict(estimate), partial(print_estimate, estimate), as_json=fields.json)
         return 0
     built = build_fields(fields, layout)
     emit(facts_of(built), partial(print_built, built), as_json=fields.json)

@@ -115,12 +115,7 @@ def print_estimate(estimate: Estimate) -> None:
         return
     examples = ", ".join(f"{count:,} {split}" for split, count in estimate.examples.items())
     print(f"{estimate.name}: would build about {examples} examples of {estimate.sequence_length} cells")
-    size, seconds = megabytes(estimate.size_bytes), estimate.seconds
     done = "its rows were not read, nothing was built" if estimate.rows_unread else "nothing was built"
-    takes = f"{duration(seconds / 2)} to {duration(seconds * 2)}"
-    if estimate.at_least:
-        takes = f"at least {duration(seconds)}"
-    cores = f"{estimate.workers} core{'s' * (estimate.workers != 1)}"
-    print(f"  about {size} on disk, {takes} on {cores}; {done}")
+    print(f"  about {megabytes(estimate.size_bytes)} on disk; {done}")
     if estimate.rejects:
         print(f"  {bad_rows(estimate.rejects)} would be left out")

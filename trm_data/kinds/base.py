@@ -99,27 +99,6 @@ class Comparison:
     notes: list[str] = field(default_factory=list[str])
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cost:
-    """Approximate cost of building a specification, from measurements in docs/benchmarks.md.
-
-    Attributes:
-        examples: Rows of each split.
-        stored_examples: Rows written, of all splits.
-        stored_share: Bytes on disk for each byte of cells.
-        cell_bytes_per_s: Bytes of cells that a core writes per second.
-        choosing_s: Seconds of one core to make generated puzzles.
-        at_least: The build may take much longer: the number of puzzles to generate for the requested ones is unknown.
-    """
-
-    examples: Mapping[Split, float]
-    stored_examples: float
-    stored_share: float
-    cell_bytes_per_s: float
-    choosing_s: float
-    at_least: bool = False
-
-
 @dataclass(frozen=True)
 class Answer:
     """Result of a solver for a puzzle.
@@ -165,10 +144,6 @@ class Kind(ABC):
     ARC."""
     stored_share: float = 0.54
     """Bytes on disk per byte of cells, for estimates."""
-    cell_bytes_per_s: float = 70e6
-    """Bytes of cells that a core writes per second, for estimates."""
-    generated_per_s: float = 1000.0
-    """Puzzles that a core generates per second, for estimates."""
 
     @abstractmethod
     def check_spec(self, spec: DatasetSpec) -> None:
@@ -356,25 +331,13 @@ class Kind(ABC):
         """
         return None
 
-    def cost(self, spec: DatasetSpec) -> Cost:
-        """Return the cost of a build; sources may have placeholders for digests and names.
+    def expected_rows(self, spec: DatasetSpec) -> Mapping[str, float]:
+        """Return the approximate rows of each split, for estimates; sources may have placeholders.
 
         Default: base puzzles with one example each, and the same number of augmentations for all training puzzles.
         """
-        puzzles: dict[Split, int] = {
-            "train": spec.size or 0,
-            "validation": spec.val_size,
-            "test": spec.test_size or 0,
-        }
-        examples: dict[Split, int] = {**puzzles, "train": puzzles["train"] * (spec.aug + 1)}
-        generated = sum(puzzles.values()) if spec.source.kind == "generated" else 0
-        return Cost(
-            examples=examples,
-            stored_examples=sum((puzzles if spec.augment == "virtual" else examples).values()),
-            stored_share=self.stored_share,
-            cell_bytes_per_s=self.cell_bytes_per_s,
-            choosing_s=generated / self.generated_per_s,
-        )
+        train = (spec.size or 0) * (spec.aug + 1)
+        return {"train": train, "validation": spec.val_size, "test": spec.test_size or 0}
 
     def identifier_names(
         self, groups: Groups, facts: Mapping[str, Sequence[Any]], elements: NDArray[np.int64], count: int

@@ -48,7 +48,7 @@ class BuildFields:
     shard_examples: Annotated[int, arg(metavar="N")] = 131_072
     """Approximate number of examples in a shard."""
     dry_run: bool = False
-    """Estimate size and time; build nothing."""
+    """Estimate the size; build nothing."""
     json: Json = False
     quiet: bool = False
     """No progress."""

@@ -50,26 +50,6 @@ def test_every_shape_is_generated_augmented_and_verified(layout: Layout, request
     assert verify_dataset(layout, "small").problems == []
 
 
-def test_an_estimate_is_puzzles_by_a_rate_and_at_least_that_where_ratings_are_chosen(request_small) -> None:
-    def cost(options: SudokuOptions, source: str = "generated"):
-        return SudokuKind().cost(
-            request_small(size=9_000, val_size=1_000, test_size=1_000, options=options).spec(
-                SourceSpec(kind=source), None
-            )
-        )
-
-    plain = cost(SudokuOptions())
-    assert (plain.choosing_s, plain.at_least) == (1.0, False)
-    assert cost(SudokuOptions(difficulty="extreme")).choosing_s > 500
-    for options in (
-        SudokuOptions(min_rating=3.0),
-        SudokuOptions(max_rating=9.0),
-        SudokuOptions(rating_bins=(0.0, 1.0)),
-    ):
-        assert cost(options).at_least
-    assert cost(SudokuOptions(), "csv").choosing_s == 0
-
-
 @pytest.mark.parametrize("box", [(2, 2), (2, 3), (3, 2), (3, 3), (4, 4)])
 def test_answers_are_judged_by_the_rules(box) -> None:
     side = box[0] * box[1]

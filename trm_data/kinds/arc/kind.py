@@ -37,7 +37,7 @@ from trm_data.kinds.arc.symmetry import (
     pair_hashes,
     untranslate,
 )
-from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Comparison, Cost, Geometry, Kind, check_sizes
+from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Comparison, Geometry, Kind, check_sizes
 from trm_data.records import Groups, Selection
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
@@ -91,7 +91,6 @@ class ArcKind(Kind):
     splits_may_share_rows = True
     voted = True
     stored_share = 0.044
-    cell_bytes_per_s = 250e6
 
     @override
     def check_spec(self, spec: DatasetSpec) -> None:
@@ -146,24 +145,15 @@ class ArcKind(Kind):
         )
 
     @override
-    def cost(self, spec: DatasetSpec) -> Cost:
+    def expected_rows(self, spec: DatasetSpec) -> Mapping[str, float]:
         options = _options(spec)
         every = sum(TASKS.get(subset, 0) for subset in options.subsets)
         train = spec.size or every
         tested = round(train * TASKS.get(options.evaluation, 0) / max(1, every))
         tasks: dict[Split, int] = {"train": train, "validation": spec.val_size, "test": tested}
         distinct = DISTINCT_SHARE if spec.aug >= MANY_AUGMENTATIONS else 1
-        originals: dict[Split, float] = {split: tasks[split] * TASK_EXAMPLES[split] for split in tasks}
-        examples: dict[Split, float] = {
-            split: count * (spec.aug + 1) * distinct for split, count in originals.items()
-        }
-        return Cost(
-            examples=examples,
-            stored_examples=sum((originals if spec.augment == "virtual" else examples).values()),
-            stored_share=self.stored_share,
-            cell_bytes_per_s=self.cell_bytes_per_s,
-            choosing_s=0,
-        )
+        augmented = (spec.aug + 1) * distinct
+        return {split: tasks[split] * TASK_EXAMPLES[split] * augmented for split in tasks}
 
     @override
     def identifier_names(

@@ -27,12 +27,10 @@ from trm_data.kinds.base import (
     Answer,
     BasePuzzles,
     CheckedPuzzles,
-    Cost,
     Geometry,
     Scores,
     check_sizes,
     named_problems,
-    puzzles_asked,
 )
 from trm_data.kinds.candidates import Candidates, cache_folder
 from trm_data.kinds.choosing import (
@@ -45,7 +43,6 @@ from trm_data.kinds.choosing import (
 )
 from trm_data.kinds.grids import GridKind
 from trm_data.kinds.maze.generate import (
-    default_min_path,
     generate_mazes,
     generate_unique_mazes,
     wall_range,
@@ -125,13 +122,6 @@ class RelabelledOnce:
         return made
 
 
-PER_S, SLOWER = 85.0, 1.1
-"""30x30 mazes per second and core; the rate falls with this power of the cells (5x5 to 50x50, within a factor of
-1.7)."""
-
-UNIQUE_PER_S, UNIQUE_SLOWER = 400.0, 2.4
-"""The same for perfect mazes (20x20 to 64x64, within a factor of 1.5; smaller ones are made faster)."""
-
 PALETTE = ("#ffffff", "#1f2937", "#16a34a", "#dc2626", "#60a5fa")
 """Colours of free cells, walls, start, goal and path."""
 ANOTHER_PATH = (
@@ -154,7 +144,6 @@ class MazeKind(GridKind):
     about = "Mazes with a long shortest path from S to G, which the label marks."
     citation = "Maze-Hard: Wang et al., Hierarchical Reasoning Model, arXiv 2506.21734"
     stored_share = 0.25
-    cell_bytes_per_s = 150e6
 
     @override
     def check_spec(self, spec: DatasetSpec) -> None:
@@ -214,21 +203,6 @@ class MazeKind(GridKind):
         self, spec: DatasetSpec, inputs: NDArray[np.uint8], labels: NDArray[np.uint8]
     ) -> Mapping[str, Sequence[Any] | NDArray[Any]]:
         return _facts(_options(spec), inputs, labels)
-
-    @override
-    def cost(self, spec: DatasetSpec) -> Cost:
-        cost, options = super().cost(spec), _options(spec)
-        if spec.source.kind != "generated":
-            return cost
-        cells = options.rows * options.columns
-        per_s, slower = (UNIQUE_PER_S, UNIQUE_SLOWER) if options.unique else (PER_S, SLOWER)
-        per_s *= (30 * 30 / cells) ** slower
-        usual = options.min_path <= default_min_path(options.rows, options.columns)
-        plain = usual and (options.wall_low, options.wall_high) == (
-            MazeOptions.wall_low,
-            MazeOptions.wall_high,
-        )
-        return replace(cost, choosing_s=puzzles_asked(spec) / per_s, at_least=not plain)
 
     @override
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:

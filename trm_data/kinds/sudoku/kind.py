@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,13 +22,11 @@ from trm_data.kinds.base import (
     Answer,
     BasePuzzles,
     CheckedPuzzles,
-    Cost,
     Geometry,
     Kind,
     Scores,
     check_sizes,
     named_problems,
-    puzzles_asked,
 )
 from trm_data.kinds.candidates import Candidates, cache_folder
 from trm_data.kinds.choosing import (
@@ -72,10 +69,6 @@ from trm_data.symmetry.base import Augmenter, keyed_elements
 BOXES = tuple((rows, columns) for rows in range(2, 9) for columns in range(2, 9) if rows * columns <= 16)
 
 
-RANDOM_PER_S = {4: 30_000.0, 6: 9_700.0, 8: 3_500.0, 9: 11_000.0, 10: 860.0, 12: 420.0, 15: 40.0, 16: 30.0}
-"""Random puzzles that a core of an AMD EPYC makes and rates per second, by side."""
-EXTREME_PER_S = 18.0
-"""The same rate for puzzles of the difficulty `extreme`."""
 MINIMAL_4X4 = 36
 """Number of minimal 4x4 puzzles up to symmetry: 13 with 4 clues, 22 with 5, 1 with 6. Source: Wikipedia, Mathematics of
 Sudoku; a build that requests more finds the same number."""
@@ -144,16 +137,6 @@ class SudokuKind(Kind):
         self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, cache: Path
     ) -> Selection:
         return choose_puzzles(spec, _options(spec), sources, engine=engine, progress=progress, cache=cache)
-
-    @override
-    def cost(self, spec: DatasetSpec) -> Cost:
-        cost, options = super().cost(spec), _options(spec)
-        if spec.source.kind != "generated":
-            return cost
-        rated = bool(options.rating_bins) or options.min_rating is not None or options.max_rating is not None
-        random = RANDOM_PER_S.get(options.side, min(RANDOM_PER_S.values()))
-        per_s = EXTREME_PER_S if options.difficulty == "extreme" else random
-        return replace(cost, choosing_s=puzzles_asked(spec) / per_s, at_least=rated)
 
     @override
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
