@@ -19,19 +19,24 @@ from trm_data.named import names_of
 from trm_data.records import Selection
 from trm_data.show.progress import NoProgress
 from trm_data.sources.base import SourceRef, check_folder
-from trm_data.specs import BUILDER_VERSION, SUDOKU_EXTREME, BuildRequest, DatasetSpec, SourceSpec
+from trm_data.specs import BUILDER_VERSION, BuildRequest, DatasetSpec, SourceSpec
 from trm_data.storage.root import DatasetFolder, Layout
+
+
+def _folders(layout: Layout, request: BuildRequest) -> Iterator[DatasetFolder]:
+    """Yield the folders of all names that the dataset of a request may have."""
+    for name in request.names():
+        yield from map(layout.dataset, names_of(name))
 
 
 def find_folder(layout: Layout, request: BuildRequest, spec: DatasetSpec) -> DatasetFolder:
     """Return the folder of this dataset under any of its names, or the folder that a build would create."""
     digest = spec.digest()
-    for name in request.names():
-        for spelling in names_of(name):
-            with contextlib.suppress(CorruptDatasetError):  # for the requested name, the build reports it
-                manifest = find_manifest(layout.dataset(spelling))
-                if manifest is not None and manifest.spec_digest == digest:
-                    return layout.dataset(spelling)
+    for folder in _folders(layout, request):
+        with contextlib.suppress(CorruptDatasetError):  # for the requested name, the build reports it
+            manifest = find_manifest(folder)
+            if manifest is not None and manifest.spec_digest == digest:
+                return folder
     return layout.dataset(request.dataset_name())
 
 
@@ -44,53 +49,24 @@ def already_built(folder: DatasetFolder, spec: DatasetSpec) -> Manifest | None:
     if manifest is None:
         return None
     if manifest.spec_digest != spec.digest():
-        raise SpecError(_taken(manifest, spec))
+        raise SpecError(
+            f"the name {manifest.name!r} is taken by another dataset ({_difference(manifest, spec)}); choose another "
+            f"with --name, or remove the folder datasets/{manifest.name} of the root"
+        )
     return None if folder.damaged(manifest.files) else manifest
 
 
 def would_be_found(layout: Layout, request: BuildRequest) -> Manifest | None:
-    """Return the complete dataset that a build would find, as far as is known without reading its sources."""
-    for name in request.names():
-        for spelling in names_of(name):
-            folder = layout.dataset(spelling)
-            with contextlib.suppress(CorruptDatasetError):
-                found = find_manifest(folder)
-                if found is not None and found.spec_digest == _asked(request, found).digest():
-                    return None if folder.damaged(found.files) else found
-    folder = layout.dataset(request.dataset_name())
-    try:
-        other = find_manifest(folder)
-    except CorruptDatasetError as error:
-        raise BuildError(f"{error}; to build it again, delete {folder.place}") from error
-    if other is not None:
-        raise SpecError(_taken(other, _asked(request, other)))
+    """Return the complete dataset of this request from any version of its sources, which are not opened."""
+    for folder in _folders(layout, request):
+        with contextlib.suppress(CorruptDatasetError):
+            found = find_manifest(folder)
+            if found is None:
+                continue
+            test_source = None if request.test_source is None else found.spec.test_source
+            if request.spec(found.spec.source, test_source) == found.spec:
+                return None if folder.damaged(found.files) else found
     return None
-
-
-def _asked(request: BuildRequest, found: Manifest) -> DatasetSpec:
-    """Return the requested specification, with the source digests of an existing dataset."""
-    source, test_source = _of_the_same(request.source, found.spec.source), found.spec.test_source
-    if request.test_source is None:
-        test_source = None
-    else:
-        test_source = _of_the_same(request.test_source, test_source or SourceSpec(kind="csv"))
-    return request.spec(source, test_source)
-
-
-def _of_the_same(ref: SourceRef, spec: SourceSpec) -> SourceSpec:
-    """Return the source of the stored dataset if it can be the requested one, else what the request tells of it."""
-    if ref.may_be(spec):
-        return spec
-    if ref.kind == "hf":
-        return SourceSpec(kind="csv", name=ref.repository or SUDOKU_EXTREME)
-    return SourceSpec(kind=ref.kind, name=ref.name)
-
-
-def _taken(manifest: Manifest, spec: DatasetSpec) -> str:
-    return (
-        f"the name {manifest.name!r} is taken by another dataset ({_difference(manifest, spec)}); choose another "
-        f"with --name, or remove the folder datasets/{manifest.name} of the root"
-    )
 
 
 def _difference(manifest: Manifest, spec: DatasetSpec) -> str:

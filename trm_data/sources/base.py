@@ -52,7 +52,6 @@ ENDINGS = {
     ".npy": "table",
 }
 """File types by suffix, used if the user gives no kind before the path."""
-COMMIT = re.compile(r"[0-9a-f]{40}")
 LOG = logging.getLogger(__name__)
 
 
@@ -71,25 +70,6 @@ class SourceRef:
     def is_here(self) -> bool:
         """Whether the source is a file or a folder on this machine."""
         return self.kind in FOLDERS or (self.kind in FILES and "://" not in self.path)
-
-    def may_be(self, there: SourceSpec) -> bool:
-        """Return whether a dataset with the source `there` may have been built from this one, judged by name."""
-        if self.kind == "hf":
-            revision = self.path.partition("@")[2]
-            named = there.name.startswith(f"{self.repository or SUDOKU_EXTREME}/")
-            return (
-                there.kind == "csv"
-                and named
-                and (not COMMIT.fullmatch(revision) or there.name.endswith(revision))
-            )
-        if self.kind in FILES:
-            return (there.kind, there.name, there.columns, there.symbols) == (
-                self.kind,
-                self.name,
-                self.columns,
-                self.symbols,
-            )
-        return there.kind == self.kind
 
     @property
     def name(self) -> str:

@@ -15,8 +15,6 @@ from trm_data.cli import main
 from trm_data.errors import BadRowError, SourceError, SpecError
 from trm_data.kinds.registry import make_fields
 from trm_data.kinds.sudoku.generate import generate
-from trm_data.sources.base import parse_source
-from trm_data.specs import SUDOKU_EXTREME, SourceSpec
 from trm_data.storage.root import resolve_root
 
 OPTIONS: dict[str, Any] = {"size": 4, "val_size": 0, "test_size": 2, "box": "2x3", "name": "mine"}
@@ -30,20 +28,6 @@ def _write(path: Path, seed: int) -> str:
 
 def _estimate(root: Path, source: str) -> Estimate:
     return estimate_build(make_fields("sudoku", {**OPTIONS, "source": source}).request(), resolve_root(root))
-
-
-def test_what_is_elsewhere_is_known_by_its_name() -> None:
-    there = SourceSpec(kind="csv", name=f"{SUDOKU_EXTREME}/train.csv@{'a' * 40}", sha256="0" * 64)
-    for text, may_be in (
-        ("hf", True),
-        (f"hf:{SUDOKU_EXTREME}@{'a' * 40}", True),
-        (f"hf:{SUDOKU_EXTREME}@main", True),
-        (f"hf:{SUDOKU_EXTREME}@{'b' * 40}", False),
-        ("hf:somebody/else", False),
-        ("csv:https://example.org/train.csv", False),
-        ("generated", False),
-    ):
-        assert parse_source(text).may_be(there) == may_be, text
 
 
 def test_a_dry_run_of_no_file_says_so(tmp_path: Path) -> None:
