@@ -1,12 +1,10 @@
-"""If memory or threads are scarce, or workers hang, a command ends with a hint."""
+"""If memory or threads are scarce, a command ends with a hint."""
 
 from __future__ import annotations
 
-import multiprocessing
 import re
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -21,32 +19,11 @@ BIN = Path(sys.executable).parent
 BUILD = "build sudoku --box 2x3 --size 40 --aug 60 --val-size 0 --test-size 8 --quiet --workers"
 
 
-def stand_still(item: int) -> int:
-    threading.Event().wait()
-    return item
-
-
 def compute(item: int) -> int:
     end = time.process_time() + 1.0
     while time.process_time() < end:
         item = item + 1 - 1
     return item
-
-
-@pytest.fixture(autouse=True)
-def watchful(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "POLL_S", 0.1)
-    monkeypatch.setattr(local, "STILL_LOOKS", 20)
-
-
-def test_workers_that_stand_still_are_ended() -> None:
-    engine = LocalEngine(2)
-    with pytest.raises(
-        ScarceError, match=r"the workers stood still for 2 s.*fewer --workers or a higher limit"
-    ):
-        engine.run(stand_still, [1, 2, 3])
-    assert engine.run(compute, [1, 2]) == [1, 2]
-    engine.close()
 
 
 LIMITS = [(800, "2"), (950, "2"), (1600, "1")]
@@ -84,19 +61,6 @@ def test_memory_that_ran_out_is_said(error: Exception, capsys: pytest.CaptureFix
     assert capsys.readouterr().err.startswith("trm-data: not enough memory (")
     with pytest.raises(RuntimeError, match="another"), errors_end("trm-data"):
         raise RuntimeError("another")
-
-
-def test_other_processes_of_the_caller_are_left_alone() -> None:
-    other = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(100,), daemon=True)
-    other.start()
-    try:
-        with pytest.raises(ScarceError, match="the workers stood still"):
-            LocalEngine(2).run(stand_still, [1, 2, 3])
-        assert other.is_alive()
-    finally:
-        other.kill()
-        other.join()
-        other.close()
 
 
 def test_a_server_of_workers_that_is_ended_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ also imported what tasks need, kernels included. So a worker starts safely, in s
 
 from __future__ import annotations
 
-import math
 import multiprocessing
 import os
 import signal
@@ -14,15 +13,12 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor
-from concurrent.futures import wait as wait_for
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, ForkServerProcess
-from multiprocessing.process import BaseProcess
-from pathlib import Path
 from typing import TypeVar
 
 from typing_extensions import override
@@ -46,12 +42,6 @@ SERVER_ENVIRONMENT = {
     "PYTHONSAFEPATH": "1",  # modules of the current folder are not the library's
 }
 
-POLL_S = 5.0
-"""Interval between two checks whether the workers make progress, in seconds."""
-STILL_LOOKS = 36
-"""Consecutive checks without progress before the workers are killed; more if `TRM_BUCKET_PATIENCE_S` is above its
-default."""
-
 _starting = threading.Lock()
 
 
@@ -60,13 +50,6 @@ def default_workers() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def number_of_workers(workers: int | None) -> int:
-    """Return the requested number, else one for each core."""
-    if workers is not None and workers < 1:
-        raise SpecError(f"--workers {workers}: expected at least 1")
-    return default_workers() if workers is None else workers
 
 
 class LocalEngine:
@@ -82,7 +65,9 @@ class LocalEngine:
     """
 
     def __init__(self, workers: int | None = None) -> None:
-        self.workers = number_of_workers(workers)
+        if workers is not None and workers < 1:
+            raise SpecError(f"--workers {workers}: expected at least 1")
+        self.workers = default_workers() if workers is None else workers
         self._pool: _Pool | None = None
 
     @property
@@ -114,7 +99,7 @@ class LocalEngine:
         pool = self._pool = self._pool or _Pool(self.workers)
         try:
             futures = pool.submit(task, items)
-            for future in _watched(futures, pool.workers):
+            for future in as_completed(futures):
                 _told(future.result(), done)
             return [future.result() for future in futures]
         except BrokenProcessPool as error:
@@ -137,45 +122,6 @@ class LocalEngine:
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.end(at_once=at_once)
-
-
-def _watched(
-    futures: Sequence[Future[R]], workers_now: Callable[[], list[BaseProcess]]
-) -> Generator[Future[R], None, None]:
-    """Yield futures as they end; raise ScarceError if no worker makes progress."""
-    waiting: set[Future[R]] = set(futures)
-    before, still, most_still = -1.0, 0, STILL_LOOKS + _looks_for_bucket()
-    while waiting:
-        ended, waiting = wait_for(waiting, POLL_S, FIRST_COMPLETED)
-        yield from ended
-        workers = workers_now()
-        spent = sum(_computed_s(worker.pid) for worker in workers)
-        still = still + 1 if not ended and workers and spent == before else 0
-        before = spent
-        if still >= most_still and spent > 0:
-            for worker in workers:
-                worker.kill()
-            raise ScarceError(
-                f"the workers stood still for {still * POLL_S:.0f} s, which they do where memory or threads are "
-                "scarce, or a disk does not answer; complete shards are kept. Build again with fewer --workers or a "
-                "higher limit (ulimit -v, the container's)"
-            )
-
-
-def _looks_for_bucket() -> int:
-    """Return the number of extra polls while workers may wait for a bucket."""
-    from trm_data.storage.gcs import patience_beyond_usual_s
-
-    return math.ceil(patience_beyond_usual_s() / POLL_S)
-
-
-def _computed_s(process: int | None) -> float:
-    """Return the CPU seconds that a process has used; 0 if the system does not tell."""
-    try:
-        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    except (OSError, IndexError, ValueError):
-        return 0.0
 
 
 class _Pool:
@@ -204,11 +150,6 @@ class _Pool:
 
     def submit(self, task: Callable[[T], R], items: Sequence[T]) -> list[Future[R]]:
         return [self._executor.submit(task, item) for item in items]
-
-    def workers(self) -> list[BaseProcess]:
-        """Return the current worker processes."""
-        processes: dict[int, BaseProcess] | None = getattr(self._executor, "_processes", None)
-        return list((processes or {}).values())
 
     def end(self, *, at_once: bool) -> None:
         if at_once:
@@ -267,7 +208,7 @@ def _start_server(warm: str = "") -> None:
         multiprocessing.set_forkserver_preload([preload.__name__])
         with (
             _no_script(),
-            _environment(SERVER_ENVIRONMENT | {preload.MODULES: modules, preload.PARENT: str(os.getpid())}),
+            _environment(SERVER_ENVIRONMENT | {preload.MODULES: modules}),
         ):
             forkserver.ensure_running()
     except OSError as error:

@@ -7,18 +7,14 @@ import subprocess
 import sys
 import threading
 import time
-from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import psutil
 import pytest
 
-from trm_data.engine import local
 from trm_data.engine.local import LocalEngine
-from trm_data.errors import BadRowError, BuildError, ScarceError, SpecError
+from trm_data.errors import BadRowError, BuildError, SpecError
 
 
 def double(item: int) -> tuple[int, int]:
@@ -209,26 +205,3 @@ def test_workers_end_with_the_process_they_work_for(tmp_path: Path, end: signal.
     process.wait(timeout=10)
     _, alive = psutil.wait_procs(workers, timeout=5)
     assert not alive
-
-
-@pytest.mark.parametrize(("patience", "looks"), [(None, 36), ("0", 36), ("1000", 36 + 180)])
-def test_workers_that_wait_for_a_bucket_live_as_long_as_its_patience(
-    monkeypatch: pytest.MonkeyPatch, patience: str | None, looks: int
-) -> None:
-    monkeypatch.delenv("TRM_BUCKET_PATIENCE_S", raising=False)
-    if patience is not None:
-        monkeypatch.setenv("TRM_BUCKET_PATIENCE_S", patience)
-    waited: list[float] = []
-    killed: list[int] = []
-
-    def nothing_ends(futures: Any, limit_s: float, _: str) -> tuple[set[Any], Any]:
-        waited.append(limit_s)
-        return set(), futures
-
-    monkeypatch.setattr(local, "wait_for", nothing_ends)
-    monkeypatch.setattr(local, "_computed_s", lambda process: 1.0)
-    worker: Any = SimpleNamespace(pid=1, kill=lambda: killed.append(1))
-    with pytest.raises(ScarceError):
-        list(local._watched([Future()], lambda: [worker]))
-    assert len(waited) == looks + 1
-    assert killed == [1]
