@@ -25,6 +25,8 @@ from conftest import small_request
 from trm_data.building.flow import build_dataset
 from trm_data.storage.gcs import bucket_store
 from trm_data.storage.root import resolve_root
+import trm_data.storage.lease as lease
+lease.BEAT_S, lease.LEASE_S, lease.POLL_S = 0.2, 1.5, 0.1
 import trm_data.kinds.sudoku.kind, duckdb, pyarrow, array_record.python.array_record_module
 bucket_store(sys.argv[1]).stat("warm")
 print("ready", flush=True)

@@ -19,8 +19,7 @@ from tests.gcs.server import GcsServer
 from trm_data.errors import BucketError, BusyError
 from trm_data.storage import lease as leases
 from trm_data.storage.gcs import BucketStore, bucket_store
-from trm_data.storage.root import Layout, UnpublishedLease
-from trm_data.storage.store import no_check
+from trm_data.storage.root import Layout
 
 
 @contextmanager
@@ -192,14 +191,3 @@ def test_what_another_wrote_while_we_looked_stays(server: GcsServer, bucket: Lay
     else:
         folder.remove_leftovers([], slept.check)
     assert server.objects["bucket"][name].data == b"of the other machine"
-
-
-def test_an_unfinished_dataset_may_be_written_until_somebody_finishes_it(
-    server: GcsServer, bucket: Layout
-) -> None:
-    folder = bucket.dataset("small")
-    turn = UnpublishedLease(folder, Slept(no_check))
-    turn.check()
-    server.put("bucket", "trm/datasets/small/manifest.json", b"{}")
-    with pytest.raises(BusyError, match="another machine finished this dataset"):
-        turn.check()

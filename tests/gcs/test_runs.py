@@ -101,9 +101,14 @@ def test_a_run_on_a_bucket_ends_as_a_local_one_and_is_read_from_there(
 
 
 def test_a_killed_run_goes_on_at_another_machine(
-    root: Layout, undisturbed: TrainResult, machine: Machine, tmp_path: Path, server: GcsServer
+    root: Layout,
+    undisturbed: TrainResult,
+    machine: Machine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Resume with another cache folder; the dead process is of this host, so there is no wait."""
+    """Resume with another cache folder, once the lease of the killed process has expired."""
+    monkeypatch.setattr(trm_data.storage.lease, "LEASE_S", 1.5)
     whole = "*/*/*/checkpoints/resume/*/commit_success.txt"
     with start(tmp_path / "victim") as process:
         deadline = time.monotonic() + 200

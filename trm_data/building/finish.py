@@ -57,8 +57,6 @@ def finish_build(
             folder.publish_built(file, lease.check)
         folder.publish_note(CARD, card_bytes(manifest, selection.sources), lease.check)
         lease.check()
-        if problems := folder.overwritten(manifest.files):
-            raise BuildError(f"{problems[0]}; another program writes there. Stop it and build again")
         write_manifest(folder, manifest)
         folder.clear_working()
         progress.advance(len(TABLES))

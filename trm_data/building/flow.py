@@ -28,7 +28,7 @@ from trm_data.shards.writer import shard_name
 from trm_data.show.progress import NoProgress, Progress
 from trm_data.specs import BuildRequest, DatasetSpec, check_name
 from trm_data.storage.lease import leased, writing
-from trm_data.storage.root import DatasetFolder, Layout, UnpublishedLease
+from trm_data.storage.root import DatasetFolder, Layout
 from trm_data.storage.store import Lease
 
 DEFAULT_SHARD_EXAMPLES = 131_072
@@ -100,7 +100,6 @@ def build_dataset(
             seconds = time.perf_counter() - begun
             return BuildResult(found, folder.here, folder.place, unchanged=True, seconds=seconds)
         folder.withdraw_manifest(lease)
-        lease = UnpublishedLease(folder, lease)
         folder.remove_temporary()
         if not is_compiled(request.kind):
             compile_parts(warm_module(request.kind), progress, generated=request.source.kind == "generated")

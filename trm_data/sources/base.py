@@ -68,8 +68,8 @@ class SourceRef:
 
     @property
     def is_here(self) -> bool:
-        """Whether the source is a file or a folder on this machine."""
-        return self.kind in FOLDERS or (self.kind in FILES and "://" not in self.path)
+        """Whether the source needs nothing from another machine."""
+        return self.kind in ("generated", *FOLDERS) or (self.kind in FILES and "://" not in self.path)
 
     @property
     def name(self) -> str:

@@ -2,8 +2,7 @@
 
 A bucket has no locks that end with their holder. A lease is an object (`.building`) that its holder changes every few
 seconds. A second machine watches it. If it changes, the holder is alive, and the second machine stops. If it does not
-change for `LEASE_S`, the holder is dead, and the lease is taken over. If the holder is a dead process of this machine,
-it is taken over at once. Clocks of different machines are never compared.
+change for `LEASE_S`, the holder is dead, and the lease is taken over. Clocks of different machines are never compared.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import uuid
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -148,10 +146,8 @@ def bucket_lease(bucket: BucketStore, path: str, what: str) -> Generator[Lease, 
 def _acquire(bucket: BucketStore, path: str, what: str) -> str:
     """Write the lease once it has no live holder; return its generation."""
     began = datetime.now(UTC).isoformat(timespec="seconds")
-    process = os.getpid()
-    ours = {"host": socket.gethostname(), "process": process, "began": began}
-    ours |= {"sees": host_identity(), "process_start": process_start(process)}
-    content = json.dumps({**ours, "token": uuid.uuid4().hex}).encode()
+    ours = {"host": socket.gethostname(), "process": os.getpid(), "began": began, "token": uuid.uuid4().hex}
+    content = json.dumps(ours).encode()
     seen, unchanged_s, looked = ("", ""), 0.0, time.monotonic()
     while True:
         created = bucket.create(path, content)
@@ -165,9 +161,7 @@ def _acquire(bucket: BucketStore, path: str, what: str) -> str:
         mark, now = (there.generation, there.changes), time.monotonic()
         # A poll that took long counts little: the holder could not renew its lease either.
         unchanged_s, looked = unchanged_s + min(now - looked, 2 * POLL_S), now
-        if _is_dead(holder):
-            bucket.delete_generation(path, there.generation)
-        elif mark != seen:
+        if mark != seen:
             if seen != ("", ""):
                 raise BusyError(
                     f"{bucket.where(path)}: another machine is working on {what} ({holder.get('host', '?')}, "
@@ -187,31 +181,3 @@ def _holder(content: bytes | None) -> dict[str, object]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _is_dead(holder: dict[str, object]) -> bool:
-    """Return whether the holder is known to be dead; False if its processes are not visible from here."""
-    sees, process, began = holder.get("sees"), holder.get("process"), holder.get("process_start")
-    if not sees or sees != host_identity() or not isinstance(process, int) or not began:
-        return False
-    return process_start(process) != began
-
-
-def host_identity() -> str:
-    """Return a name of this process namespace: two processes have the same name only if each can see the other.
-
-    It consists of host name, boot and process namespace; empty if the system does not report the last two.
-    """
-    try:
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        namespace = Path("/proc/self/ns/pid").readlink().name
-    except OSError:
-        return ""
-    return f"{socket.gethostname()} {boot} {namespace}"
-
-
-def process_start(process: int) -> str:
-    """Return the start time of a process, in ticks since boot; empty if there is no such process, or if unknown."""
-    with suppress(OSError, IndexError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
-    return ""

@@ -21,9 +21,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from typing_extensions import override
-
-from trm_data.errors import BusyError, CorruptDatasetError, SpecError
+from trm_data.errors import CorruptDatasetError, SpecError
 from trm_data.specs import NAME_PATTERN, check_name
 from trm_data.storage.cache import machine_folder
 from trm_data.storage.gcs import bucket_store
@@ -92,10 +90,6 @@ class DatasetFolder(Folder):
         )
         return [problem for problem in found if problem]
 
-    def overwritten(self, files: Sequence[FileEntry]) -> list[str]:
-        """Like `damaged`, for files just written, which another machine may have overwritten (only on a bucket)."""
-        return [] if self.store.local else self.damaged(files)
-
     def publish_built(self, file: FileEntry, check: Check = no_check) -> None:
         """Publish a complete file that a build has written into `here`."""
         check_entry(file)
@@ -141,28 +135,6 @@ class DatasetFolder(Folder):
 
     def _name(self, file: FileEntry) -> str:
         return f"{self.path}/{file.file}"
-
-
-@dataclass(frozen=True)
-class UnpublishedLease(Lease):
-    """Lease to write a dataset that has no manifest yet: if one appears, another machine finished the dataset.
-
-    Attributes:
-        folder: Folder of the dataset.
-        lease: Lease of that folder.
-    """
-
-    folder: DatasetFolder
-    lease: Lease
-
-    @override
-    def check(self) -> None:
-        """Check that the lease is still held and that no other machine finished the dataset."""
-        self.lease.check()
-        if self.folder.store.stat(f"{self.folder.path}/{MANIFEST}") is not None:
-            raise BusyError(
-                f"{self.folder.place}: another machine finished this dataset meanwhile. The same command finds it"
-            )
 
 
 @dataclass(frozen=True)
@@ -261,17 +233,13 @@ def resolve_root(root: Root | None = None) -> Layout:
             )
         return Layout(root)
     place = os.fspath(root) if root is not None else os.environ.get("TRM_ROOT") or DEFAULT_ROOT
-    if not _is_utf8(place):
-        raise SpecError(f"root: the path is not UTF-8 (got {place!a}). Choose a folder with another name.")
-    return Layout(store_of(place))
-
-
-def _is_utf8(path: str) -> bool:
     try:
-        path.encode()
+        place.encode()
     except UnicodeEncodeError:  # bytes of another encoding, which ArrayRecord, Parquet and DuckDB do not take
-        return False
-    return True
+        raise SpecError(
+            f"root: the path is not UTF-8 (got {place!a}). Choose a folder with another name."
+        ) from None
+    return Layout(store_of(place))
 
 
 def root_to_read(root: Root | None = None) -> Layout:
