@@ -12,7 +12,7 @@ import pytest
 from tests.support.roots import root_with
 from tests.trm_eval.conftest import Evaluated
 from trm_data.building.flow import build_dataset
-from trm_data.catalog.write import refresh_catalog
+from trm_data.catalog.query import query_catalog
 from trm_data.engine.local import LocalEngine
 from trm_data.storage.atomic import LEFT_S, remove_temporary
 from trm_data.storage.root import Layout, resolve_root
@@ -32,7 +32,8 @@ def test_of_the_index(layout: Layout) -> None:
     root = Path(layout.place)
     for name in LEFT:
         (root / name).write_bytes(b"half")
-    refresh_catalog(layout)
+    layout.catalog.unlink(missing_ok=True)
+    query_catalog(layout, "FROM datasets")
     assert not list(root.glob(".tmp-*"))
     assert layout.catalog.is_file()
 

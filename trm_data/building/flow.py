@@ -14,10 +14,9 @@ from pathlib import Path
 from trm_data.building.estimate import already_built, find_folder
 from trm_data.building.finish import finish_build
 from trm_data.building.shard_job import ShardJob, WrittenShard, write_job
-from trm_data.catalog.write import refresh_catalog
 from trm_data.engine import Engine
 from trm_data.engine.local import LocalEngine
-from trm_data.errors import QueryError, SpecError
+from trm_data.errors import SpecError
 from trm_data.kernel import compile_parts
 from trm_data.kinds import base
 from trm_data.kinds.base import Kind
@@ -104,39 +103,23 @@ def build_dataset(
         if not is_compiled(request.kind):
             compile_parts(warm_module(request.kind), progress, generated=request.source.kind == "generated")
             engine.prepare(warm_module(request.kind))
-        _import_the_end()
         selection = kind.select(spec, sources, engine=engine, progress=progress, cache=layout.generated)
         jobs = _plan_shards(kind, folder, lease, spec, selection, shard_examples)
         written = _write_shards(engine, jobs, _num_rows(spec, selection), progress)
         engine.close()  # the catalog needs the memory
         manifest = finish_build(kind, folder, lease, spec, selection, jobs, written, progress)
-    warnings = [*selection.warnings, *_refresh_index(layout, folder.name)]
     result = BuildResult(manifest, folder.here, folder.place, rejects=len(selection.rejects))
     kept, seconds = sum(shard.kept for shard in written), time.perf_counter() - begun
     new = len(written) - kept
-    return replace(result, shards_written=new, shards_kept=kept, seconds=seconds, warnings=tuple(warnings))
+    return replace(
+        result, shards_written=new, shards_kept=kept, seconds=seconds, warnings=tuple(selection.warnings)
+    )
 
 
 def check_shard_examples(shard_examples: int) -> None:
     """Raise SpecError for shards without rows."""
     if shard_examples < 1:
         raise SpecError(f"--shard-examples {shard_examples}: expected at least 1")
-
-
-def _import_the_end() -> None:
-    """Import what the end of a build needs, while the workers are still importing their modules."""
-    import duckdb
-    import pyarrow
-
-    del duckdb, pyarrow
-
-
-def _refresh_index(layout: Layout, name: str) -> list[str]:
-    """Update the SQL index; return warnings. The dataset is complete without it, so a failure is not a failed build."""
-    try:
-        return refresh_catalog(layout, changed=name)
-    except (OSError, QueryError) as error:
-        return [f"the SQL index was not updated ({error}); the next query does it"]
 
 
 def _plan_shards(

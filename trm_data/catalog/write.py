@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-import shutil
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -22,9 +21,9 @@ import numpy as np
 
 from trm_data.catalog.schema import TABLES, quote_literal, schema_sql
 from trm_data.encode import constant_column, table_of
-from trm_data.errors import CorruptDatasetError, DatasetNotFoundError, ForeignDatasetError, Note, QueryError
+from trm_data.errors import CorruptDatasetError, ForeignDatasetError, Note, QueryError
 from trm_data.kinds.base import Kind
-from trm_data.manifest import Manifest, find_manifest, read_manifests
+from trm_data.manifest import Manifest, read_manifests
 from trm_data.records import Groups, Selection
 from trm_data.specs import Split
 from trm_data.storage.atomic import file_sha256, sync_file, temporary_path, write_bytes
@@ -300,21 +299,6 @@ def _cast(connection: duckdb.DuckDBPyConnection, table: str, have: list[str]) ->
     return f"SELECT {', '.join(casts)} FROM incoming"
 
 
-def refresh_catalog(layout: Layout, changed: str | None = None) -> list[str]:
-    """Update `catalog.duckdb` from the manifests under the root.
-
-    Args:
-        layout: The root.
-        changed: The only dataset that changed since the last update; None rebuilds the whole index.
-
-    Returns:
-        One line for each dataset that could not be indexed.
-    """
-    with rewritten(layout.catalog) as temporary:
-        incremental = changed is not None and _copy_index(layout, temporary)
-        return _write_index(layout, temporary, [changed] if incremental and changed else None)
-
-
 @contextmanager
 def rewritten(index: Path) -> Generator[Path, None, None]:
     """Hold the lock of an index, yield a temporary path for its next version, and rename that at the end."""
@@ -339,96 +323,6 @@ def rewritten(index: Path) -> Generator[Path, None, None]:
                 path.unlink(missing_ok=True)
 
 
-def _copy_index(layout: Layout, temporary: Path) -> bool:
-    """Copy the current index as a start; return False if it is missing or does not match the datasets."""
-    import duckdb
-
-    if not layout.catalog.is_file():
-        return False
-    shutil.copyfile(layout.catalog, temporary)
-    try:
-        with closing(duckdb.connect(str(temporary))) as connection:
-            known = {
-                row[0] for row in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
-            }
-            indexed = {row[0] for row in connection.execute("SELECT dataset FROM datasets").fetchall()}
-    except duckdb.Error:
-        temporary.unlink(missing_ok=True)
-        return False
-    if known != set(TABLES) or not indexed <= set(layout.dataset_names()):
-        temporary.unlink(missing_ok=True)
-        return False
-    return True
-
-
-def _write_index(layout: Layout, path: Path, changed: list[str] | None) -> list[str]:
-    import duckdb
-    import pyarrow as pa
-
-    problems: list[str] = []
-    try:
-        with closing(duckdb.connect(str(path))) as connection:
-            connection.execute(f"SET memory_limit = '{INDEX_MEMORY}'")
-            if changed is None:
-                connection.execute(schema_sql())
-            for name in layout.dataset_names() if changed is None else changed:
-                try:
-                    _index_dataset(connection, layout, name)
-                except DatasetNotFoundError:
-                    continue  # the bucket's listing was out of date
-                except (CorruptDatasetError, duckdb.Error, pa.ArrowException) as error:
-                    problems.append(_left_out(name, error))
-    finally:
-        Path(f"{path}.wal").unlink(missing_ok=True)
-    return problems
-
-
-def _left_out(name: str, error: Exception) -> str:
-    """Return a line for a dataset missing from the catalog; a `Note` if another version wrote it."""
-    line = f"{name}: not in the catalog: {error}"
-    return Note(line) if isinstance(error, ForeignDatasetError) else line
-
-
-def _index_dataset(connection: duckdb.DuckDBPyConnection, layout: Layout, name: str) -> None:
-    import duckdb
-
-    manifest = find_manifest(layout.dataset(name))
-    if manifest is None:
-        raise DatasetNotFoundError(f"no dataset {name!r} under {layout.place}")
-    connection.begin()
-    try:
-        for table in TABLES:
-            connection.execute(f"DELETE FROM {table} WHERE dataset = ?", [name])
-        connection.commit()  # keys deleted in a transaction cannot be inserted again in it
-        connection.begin()
-        for file in manifest.catalog:
-            if not file.file.endswith(".parquet"):  # an attachment, not a table
-                continue
-            table = Path(file.file).stem
-            if table not in TABLES:
-                raise CorruptDatasetError(f"{name}: {file.file} is not a table of the catalog")
-            _insert(connection, table, layout.dataset(name).open(file))
-        connection.commit()
-    except BaseException:
-        with contextlib.suppress(duckdb.Error):  # a failed commit has ended the transaction
-            connection.rollback()
-        raise
-
-
-def _insert(connection: duckdb.DuckDBPyConnection, table: str, path: Path) -> None:
-    """Insert the rows of a Parquet file through Arrow: DuckDB would read its path as a glob with partitions."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
-        rows = pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
-        connection.register("incoming", rows)
-        try:
-            connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM incoming")
-        finally:
-            connection.unregister("incoming")
-
-
 def catalog_index(layout: Layout) -> tuple[Path, list[str]]:
     """Return the path of the index, and a line for each dataset that is not in it.
 
@@ -437,12 +331,56 @@ def catalog_index(layout: Layout) -> tuple[Path, list[str]]:
     manifests = read_manifests(layout)
     if not manifests:
         raise QueryError(f"no datasets under {layout.place} yet: trm-data build sudoku")
-    built = {name: found.content_digest for name, found in manifests.items() if isinstance(found, Manifest)}
-    if _indexed(layout.catalog) != built:
-        return layout.catalog, refresh_catalog(layout)
-    return layout.catalog, [
-        _left_out(name, found) for name, found in manifests.items() if not isinstance(found, Manifest)
-    ]
+    built = {name: found for name, found in manifests.items() if isinstance(found, Manifest)}
+    left_out: dict[str, Exception] = {
+        name: found for name, found in manifests.items() if not isinstance(found, Manifest)
+    }
+    if _indexed(layout.catalog) != {name: manifest.content_digest for name, manifest in built.items()}:
+        left_out |= _write_index(layout, built)
+    problems: list[str] = []
+    for name, error in left_out.items():
+        line = f"{name}: not in the catalog: {error}"
+        problems.append(Note(line) if isinstance(error, ForeignDatasetError) else line)
+    return layout.catalog, problems
+
+
+def _write_index(layout: Layout, manifests: Mapping[str, Manifest]) -> dict[str, Exception]:
+    """Write the index anew; return the error of each dataset that could not be indexed."""
+    import duckdb
+    import pyarrow as pa
+
+    failed: dict[str, Exception] = {}
+    with rewritten(layout.catalog) as temporary, closing(duckdb.connect(str(temporary))) as connection:
+        connection.execute(f"SET memory_limit = '{INDEX_MEMORY}'")
+        connection.execute(schema_sql())
+        for name, manifest in manifests.items():
+            connection.begin()
+            try:
+                for file in manifest.catalog:
+                    if file.file.endswith(".parquet"):  # others are attachments
+                        _insert(connection, Path(file.file).stem, layout.dataset(name).open(file))
+                connection.commit()
+            except (CorruptDatasetError, duckdb.Error, pa.ArrowException) as error:
+                failed[name] = error
+                with contextlib.suppress(duckdb.Error):  # a failed commit has ended the transaction
+                    connection.rollback()
+    return failed
+
+
+def _insert(connection: duckdb.DuckDBPyConnection, table: str, path: Path) -> None:
+    """Insert the rows of a Parquet file through Arrow: DuckDB would read its path as a glob with partitions."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if table not in TABLES:
+        raise CorruptDatasetError(f"{path} is not a table of the catalog")
+    with pq.ParquetFile(path) as file:
+        rows = pa.RecordBatchReader.from_batches(file.schema_arrow, file.iter_batches())
+        connection.register("incoming", rows)
+        try:
+            connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM incoming")
+        finally:
+            connection.unregister("incoming")
 
 
 def _indexed(path: Path) -> dict[str, str] | None:
