@@ -133,15 +133,12 @@ def test_no_query_overwrites_the_predictions_that_it_may_read(
 def test_what_a_query_may_not_do_is_named(untouched: Layout, ask: Callable[[Layout, str], Any]) -> None:
     for query, named in (
         ("WITH x AS (COPY (SELECT 1) TO 'a.csv') FROM x", "a.csv"),
-        ("EXPLAIN ANALYZE WITH x AS (COPY (SELECT 1) TO 'a.csv') FROM x", "a.csv"),
         ("FROM checkpoint()", "CHECKPOINT"),
         ("FROM query('SELECT 1')", "query()"),
         ("PIVOT splits ON split USING count(*)", "IN ("),
         ("SELECT * FROM splits, (PIVOT splits ON split USING count(*))", "IN ("),
-        ("EXPLAIN PIVOT splits ON split USING count(*)", "IN ("),
-        ("EXPLAIN COPY (SELECT 1) TO 'a.csv'", "COPY"),
+        ("EXPLAIN ANALYZE SELECT 1", "EXPLAIN statements are refused"),
         ("UPDATE EXTENSIONS", "UPDATE EXTENSIONS statements are refused"),
-        ("EXPLAIN UPDATE EXTENSIONS", "UPDATE"),
     ):
         with pytest.raises(QueryError) as refused:
             ask(untouched, query)
@@ -221,8 +218,6 @@ def test_from_python_too(layout: Layout, outside: Path, ask: Callable[..., Any])
         "DESCRIBE puzzles",
         "SHOW TABLES",
         "SUMMARIZE splits",
-        "EXPLAIN (ANALYZE, FORMAT json) SELECT 'ä' FROM puzzles",
-        "-- ä\n EXPLAIN /* ( */ ANALYZE -- )\n SELECT 'ä' FROM puzzles",
         "PIVOT (SELECT split, num_groups FROM splits) ON split IN ('train', 'test') USING sum(num_groups)",
         "SELECT split, (SELECT count(*) FROM puzzles AS p WHERE p.split = s.split) FROM splits AS s",
         "WITH RECURSIVE r AS (SELECT 1 AS a UNION ALL SELECT a + 1 FROM r WHERE a < 3) FROM r",

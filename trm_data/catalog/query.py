@@ -12,7 +12,6 @@ import warnings
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-QUERIES = "SELECT, FROM, WITH, DESCRIBE, SHOW, SUMMARIZE, PIVOT, EXPLAIN"
+QUERIES = "SELECT, FROM, WITH, DESCRIBE, SHOW, SUMMARIZE, PIVOT"
 
 RUN_TEXTS = ("query", "query_table", "json_execute_serialized_sql")
 """Table functions that take a query or the names of tables as text. A query must name the tables that it reads: only
@@ -68,27 +67,35 @@ def reading_statement(
     In one transaction now() and similar functions, on which a plan can depend, have the same value at planning and at
     execution.
     """
-    explain, statement = _checked_statement(connection, sql)
+    statement = _checked_statement(connection, sql)
     connection.begin()
     if others := sorted(operators_of(_plan_of(connection, statement, parameters)) - READING):
         raise QueryError(f"queries only read: {', '.join(others)} is refused (expected {QUERIES})")
-    return _one(connection, f"{explain} {statement.query}") if explain else statement
+    return statement
 
 
-def _checked_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[str, duckdb.Statement]:
-    """Return the EXPLAIN before the single query of a text, or an empty string, and the query."""
+def _checked_statement(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
+    """Return the single query of a text."""
     try:
         sql.encode()
     except UnicodeEncodeError as error:
         raise QueryError(f"the query is not UTF-8 text: {sql!r}") from error
-    statement = _one(connection, sql)
-    explain = ""
-    if _kind(statement) == "EXPLAIN":
-        explain, query = _split_explain(statement.query)
-        statement = _one(connection, query)
-    _check_kind(statement)
+    statements = connection.extract_statements(sql)
+    if len(statements) != 1:
+        raise QueryError(f"expected one SQL statement, got {len(statements)}")
+    (statement,) = statements
+    try:
+        kind = statement.type.name
+    except ValueError:  # a kind that DuckDB's client does not know
+        kind = " ".join(statement.query.split()[:2]).upper()
+    if kind == "MULTI":
+        raise QueryError(
+            "a PIVOT must list its values, as PIVOT runs ON split IN ('train', 'test') USING count(*)"
+        )
+    if kind != "SELECT":
+        raise QueryError(f"{kind} statements are refused (expected {QUERIES})")
     _check_functions(connection, statement.query)
-    return explain, statement
+    return statement
 
 
 def _plan_of(
@@ -107,7 +114,7 @@ def tables_read(
     The optimizer of the connection must be off (`PRAGMA disable_optimizer`): it removes empty tables from plans.
     """
     with _errors_of():
-        _, statement = _checked_statement(connection, sql)
+        statement = _checked_statement(connection, sql)
         plan = _plan_of(connection, statement, parameters)
     tables = (node["extra_info"].get("Table") for node in _nodes(json.loads(plan)) if "extra_info" in node)
     return {str(table).rpartition(".")[2].strip('"') for table in tables if table}
@@ -131,31 +138,6 @@ def operators_of(plan: str) -> set[str]:
     }
 
 
-def _one(connection: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
-    statements = connection.extract_statements(sql)
-    if len(statements) != 1:
-        raise QueryError(f"expected one SQL statement, got {len(statements)}")
-    return statements[0]
-
-
-def _kind(statement: duckdb.Statement) -> str:
-    """Return the kind of a statement; `statement.type` raises an error for kinds that DuckDB's client does not know."""
-    try:
-        return statement.type.name
-    except ValueError:
-        return " ".join(statement.query.split()[:2]).upper()
-
-
-def _check_kind(statement: duckdb.Statement) -> None:
-    kind = _kind(statement)
-    if kind == "MULTI":
-        raise QueryError(
-            "a PIVOT must list its values, as PIVOT runs ON split IN ('train', 'test') USING count(*)"
-        )
-    if kind != "SELECT":
-        raise QueryError(f"{kind} statements are refused (expected {QUERIES})")
-
-
 def _check_functions(connection: duckdb.DuckDBPyConnection, query: str) -> None:
     """Raise QueryError for the functions of `RUN_TEXTS`, anywhere in DuckDB's parse tree."""
     row = connection.execute("SELECT json_serialize_sql(?)", [query]).fetchone()
@@ -177,27 +159,6 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
             left += value.values()
         elif isinstance(value, list):
             left += value
-
-
-def _split_explain(sql: str) -> tuple[str, str]:
-    """Split EXPLAIN with its options from the explained query, at DuckDB's tokens.
-
-    The statement that runs is joined from the two parts again, so a wrong split cannot run anything unchecked.
-    """
-    text = sql.encode()
-    tokens = [*duckdb.tokenize(sql), (len(text), duckdb.token_type.comment)]
-    spans = [(i, j) for (i, kind), (j, _) in pairwise(tokens) if kind != duckdb.token_type.comment]
-    before = [text[start:end].decode().strip().upper() for start, end in spans]
-    if before[:2] == ["EXPLAIN", "("] and ")" in before:
-        count = before.index(")") + 1
-    else:
-        count = 2 if before[1:2] == ["ANALYZE"] else 1
-    options = before[1:count]
-    if not all(word.isalnum() or word in ("(", ",", ")") for word in options):
-        raise QueryError("only EXPLAIN, EXPLAIN ANALYZE and EXPLAIN (FORMAT name) are run")
-    if count >= len(spans):
-        raise QueryError("EXPLAIN of nothing")
-    return " ".join(["EXPLAIN", *options]), text[spans[count][0] :].decode()
 
 
 def query_catalog(layout: Layout, sql: str) -> QueryResult:
