@@ -3,7 +3,6 @@
 import hashlib
 import json
 import os
-import re
 import subprocess
 import sys
 import threading
@@ -13,20 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.roots import remove_dataset
 from trm_data.kinds.maze.generate import generate_mazes
 from trm_data.kinds.maze.solve import label_mazes
 from trm_data.kinds.maze.source import encode_maze
 from trm_data.kinds.sudoku.generate import generate
 from trm_data.kinds.sudoku.source import encode_grid
 from trm_data.manifest import read_manifest
-from trm_data.storage.atomic import with_digest
 from trm_data.storage.root import resolve_root
 
 pytest.importorskip("huggingface_hub", reason="needs the extra hf")
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
-LATER = "f" * 40
 REPOSITORY = "sapientinc/sudoku-extreme"
 MAZES = "sapientinc/maze-30x30-hard-1k"
 
@@ -42,10 +38,6 @@ def maze_bytes(stream: int, count: int) -> bytes:
     labels = label_mazes(mazes, 30, 30).labels
     rows = (f"s,{encode_maze(m)},{encode_maze(a)},9" for m, a in zip(mazes, labels, strict=True))
     return ("\n".join(["source,question,answer,rating", *rows]) + "\n").encode()
-
-
-newest = [COMMIT]
-"""The hub's commit for requests that name no commit."""
 
 
 @pytest.fixture
@@ -72,7 +64,7 @@ def hub() -> Iterator[str]:
             repository = next((name for name in repositories if f"datasets/{name}" in path), "")
             files = repositories.get(repository, {})
             if path.startswith("/api/datasets/") and repository:
-                asked = path.rpartition("/revision/")[2] if "/revision/" in path else newest[0]
+                asked = path.rpartition("/revision/")[2] if "/revision/" in path else COMMIT
                 info = {
                     "id": repository,
                     "sha": asked,
@@ -83,8 +75,6 @@ def hub() -> Iterator[str]:
                 self.reply(json.dumps(info).encode(), "application/json", body)
             elif path == f"/datasets/{repository}/resolve/{COMMIT}/{file}" and file in files:
                 self.reply(files[file], "text/csv", body)
-            elif path == f"/datasets/{repository}/resolve/{LATER}/{file}" and file in files:
-                self.reply(csv_bytes(2 if "train" in file else 3, 8, seed=9), "text/csv", body)
             else:
                 self.send_error(404)
 
@@ -93,7 +83,7 @@ def hub() -> Iterator[str]:
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(content)))
             self.send_header("ETag", f'"{hashlib.sha256(content).hexdigest()}"')
-            self.send_header("X-Repo-Commit", LATER if LATER in self.path else COMMIT)
+            self.send_header("X-Repo-Commit", COMMIT)
             self.end_headers()
             if body:
                 self.wfile.write(content)
@@ -104,7 +94,6 @@ def hub() -> Iterator[str]:
     yield f"http://127.0.0.1:{server.server_port}"
     server.shutdown()
     server.server_close()
-    newest[0] = COMMIT
 
 
 def build(root: Path, endpoint: str, *options: str, kind: str = "sudoku") -> subprocess.CompletedProcess[str]:
@@ -147,61 +136,3 @@ def test_a_hub_that_is_away_is_said_with_a_way_out(tmp_path: Path) -> None:
     assert failed.returncode == 2
     assert "--source csv:train.csv" in failed.stderr
     assert "Traceback" not in failed.stderr
-
-
-BUILD_NAMED = """
-import sys
-from trm_data.building.fields import build_named
-from trm_data.errors import DataError
-from trm_data.named import NamedDataset
-from trm_data.storage.root import resolve_root
-options = {"source": "hf", "size": 4, "aug": 1, "val_size": 0, "test_size": 2}
-named = NamedDataset(name="few", kind="sudoku", about="A few.", digest="", options=options)
-try:
-    print(build_named(named, {"quiet": True}, resolve_root(sys.argv[1])).manifest.content_digest)
-except DataError as error:
-    sys.exit(f"{type(error).__name__}: {error}")
-"""
-
-
-def test_of_a_named_dataset_without_a_digest_the_root_remembers_commit_and_rows(
-    hub: str, tmp_path: Path
-) -> None:
-    """The hub's newest commit is requested once; a build of another commit under the same name is an error."""
-    layout, record = resolve_root(tmp_path), tmp_path / "named" / "few.json"
-    settings = {"HF_ENDPOINT": hub, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_XET": "1"}
-
-    def build_it() -> str:
-        done = subprocess.run(
-            [sys.executable, "-c", BUILD_NAMED, str(tmp_path)],
-            capture_output=True,
-            text=True,
-            env={**os.environ, **settings},
-            timeout=600,
-        )
-        return f"{done.stdout.strip()}{done.stderr}"
-
-    def build_again() -> str:
-        remove_dataset(layout, "few")
-        return build_it()
-
-    first = build_it()
-    spec = read_manifest(layout, "few").spec
-    assert first == read_manifest(layout, "few").content_digest
-    newest[0] = LATER
-    assert build_again() == first
-    assert read_manifest(layout, "few").spec == spec  # its commit too
-
-    record.unlink()
-    other = build_again()
-    assert other != first
-    assert LATER in record.read_text()
-
-    recorded = json.loads(record.read_text())
-    record.write_text(json.dumps(with_digest({**recorded, "content_digest": first})))
-    assert (
-        f"BuildError: few: the content digest is {other}, the first build under this root gave"
-        in build_again()
-    )
-    record.write_text(json.dumps({**recorded, "source": "x"}))
-    assert re.search(r"CorruptDatasetError: .*few\.json: is not what was written", build_again())

@@ -1,9 +1,4 @@
-"""Builds a dataset from command-line fields, or from the same options in Python.
-
-The first build of a named dataset whose digest is not recorded in the package writes its content digest and the
-revisions of its sources under the root (we do not read published files before somebody builds from them). A later build
-reads the same revision; rows that differ are an error.
-"""
+"""Builds a dataset from command-line fields, or from the same options in Python."""
 
 from __future__ import annotations
 
@@ -11,19 +6,15 @@ import os
 import reprlib
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from trm_data.errors import BuildError, CorruptDatasetError, LabError, SpecError, arguments_named
+from trm_data.errors import LabError, SpecError, arguments_named
 from trm_data.kinds.registry import find_kind, is_compiled, make_fields, warm_module
-from trm_data.manifest import Manifest
 from trm_data.named import NamedDataset
-from trm_data.storage.atomic import json_bytes, parse_json, with_digest
 from trm_data.storage.root import Layout, Root, resolve_root
-from trm_data.storage.store import Folder
 
 if TYPE_CHECKING:
     from trm_data.building.flow import BuildResult
@@ -153,23 +144,15 @@ def _fits(value: object, hint: Any) -> bool:
 
 
 def build_named(dataset: NamedDataset, changes: dict[str, object], layout: Layout) -> BuildResult:
-    """Build a named dataset, and compare its rows with the digest recorded in the package, else under the root.
+    """Build a named dataset, and compare its rows with the recorded digest.
 
     Raises:
-        BuildError: They differ from the rows of the research, or of the first build under this root.
-        CorruptDatasetError: The record of that first build is unreadable.
+        BuildError: They differ from the rows of the research.
     """
-
-    other = not {"source", "test_source"}.isdisjoint(changes)
-    stored = changes.get("augment") != "virtual"  # the digest of a virtual dataset covers base puzzles only
-    remembers = not dataset.digest and not other
-    if remembers and (known := read_recorded(layout, dataset.name)) and known.hub_source:
-        changes = {**changes, "source": known.hub_source}  # only the first build asks for the newest commit
     result = build_fields(named_fields(dataset, changes), layout)
-    if stored:
+    if changes.get("augment") != "virtual":  # the digest of a virtual dataset covers base puzzles only
+        other = not {"source", "test_source"}.isdisjoint(changes)
         dataset.check_digest(result.manifest.content_digest, other_source=other)
-        if remembers:
-            record(layout, dataset, result.manifest)
     return result
 
 
@@ -204,56 +187,3 @@ def _engine(fields: BuildFields) -> Engine:
     if fields.kind_name and is_compiled(fields.kind_name):
         engine.prepare(warm_module(fields.kind_name))
     return engine
-
-
-FOLDER = "named"
-
-
-@dataclass(frozen=True)
-class Recorded:
-    """Record of the first build of a named dataset under a root."""
-
-    name: str
-    content_digest: str
-    source: str
-    """Source as named in the specification: a file, or REPOSITORY/FILE@COMMIT."""
-
-    @property
-    def hub_source(self) -> str | None:
-        """The source as `--source` accepts it, if it is at a commit of the hub, else None."""
-        file, at, commit = self.source.rpartition("@")
-        return f"hf:{file.rpartition('/')[0]}@{commit}" if at and "/" in file else None
-
-
-def read_recorded(layout: Layout, name: str) -> Recorded | None:
-    """Return the record of a named dataset, or None if it was never built here."""
-    folder, file = Folder(layout.store, FOLDER), f"{name}.json"
-    content = folder.read(file)
-    if content is None:
-        return None
-    try:
-        value = parse_json(content)
-        if with_digest(value) != value:
-            raise ValueError("its digest differs")
-        return Recorded(**{field: str(value[field]) for field in ("name", "content_digest", "source")})
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise CorruptDatasetError(
-            f"{folder.where(file)}: is not what was written ({error}); put it back, or remove it so that the next "
-            "build records what it gives"
-        ) from error
-
-
-def record(layout: Layout, named: NamedDataset, manifest: Manifest) -> None:
-    """Record what was built, or compare it with the existing record."""
-    before = read_recorded(layout, named.name)
-    now = Recorded(named.name, manifest.content_digest, manifest.spec.source.name)
-    folder, file = Folder(layout.store, FOLDER), f"{named.name}.json"
-    if before is None:
-        folder.write(file, json_bytes(with_digest(asdict(now))))
-    elif before.content_digest != now.content_digest:
-        raise BuildError(
-            f"{named.name}: the content digest is {now.content_digest}, the first build under this root gave "
-            f"{before.content_digest} from {before.source}, this one read {now.source}: the source has changed. The "
-            f"built dataset stays under this name until you remove "
-            f"it (and {folder.where(file)}, if these rows are right)"
-        )
