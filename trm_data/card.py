@@ -35,15 +35,6 @@ def card_bytes(manifest: Manifest, sources: list[SourceFile]) -> bytes:
     return text + _DIGEST_LINE.format(hashlib.sha256(text).hexdigest()).encode()
 
 
-def card_problem(content: bytes) -> str:
-    """Describe what is wrong with a card's bytes; empty if they are unchanged, or older than the digest line."""
-    text, mark, rest = content.rpartition(_DIGEST_LINE.partition("{")[0].encode())
-    if not mark:
-        return ""
-    whole = _DIGEST_LINE.format(hashlib.sha256(text).hexdigest()).encode()
-    return "" if mark + rest == whole else "its bytes are not those that were written"
-
-
 _DIGEST_LINE = "<!-- sha256 of what stands above: {} -->\n"
 
 

@@ -94,10 +94,3 @@ def test_rows_of_two_splits_are_shared_where_all_their_cells_are(
         texts[row]: (int(row), int(other)) for row, other in zip(rows.tolist(), others.tolist(), strict=True)
     }
     assert found == {text: (texts.index(text), other_texts.index(text)) for text in shared}
-
-
-def test_numbers_that_only_begin_alike_are_not_equal() -> None:
-    numbers = np.arange(1000, dtype=np.uint64)
-    rows, others = shared_rows(numbers, numbers + np.uint64(990))
-    assert rows.tolist() == list(range(990, 1000))
-    assert others.tolist() == list(range(10))

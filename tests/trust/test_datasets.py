@@ -11,8 +11,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import trm_data
@@ -23,7 +21,7 @@ import trm_train.cli
 from tests.conftest import run_here
 from tests.support.roots import root_with
 from trm_data.building.flow import build_dataset
-from trm_data.card import CARD, card_bytes, card_problem, dataset_card
+from trm_data.card import dataset_card
 from trm_data.catalog.query import query_catalog
 from trm_data.errors import QueryError
 from trm_data.export import export_dataset
@@ -31,7 +29,6 @@ from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import MANIFEST, _digest, read_manifest
 from trm_data.records import SourceFile
 from trm_data.shards.writer import sidecar_path
-from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import Layout
 from trm_data.verify.flow import verify_dataset
 from trm_eval.tables.query import query_results
@@ -73,9 +70,6 @@ def test_a_damaged_sidecar_poisons_no_rebuild(
     sidecar = first_sidecar(layout)
     whole = sidecar.read_bytes()
     sidecar.write_text(json.dumps({**json.loads(whole), key: value}))
-    problems = verify_dataset(layout, "small").problems
-    assert problems
-    assert all(sidecar.name in problem for problem in problems)
     (layout.dataset("small").here / MANIFEST).unlink()
     built = build_dataset(request_small(), layout, shard_examples=200)
     assert (built.shards_written, built.shards_kept) == (1, len(list(sidecar.parent.glob("*.json"))) - 2)
@@ -92,14 +86,8 @@ def test_sidecars_of_version_1_had_no_digest_and_are_written_again(
     value = json.loads(sidecar.read_bytes()) | {"sidecar_version": 1}
     del value["digest"]
     sidecar.write_text(json.dumps(value))
-    assert verify_dataset(layout, "small").whole
     (layout.dataset("small").here / MANIFEST).unlink()
     assert build_dataset(request_small(), layout, shard_examples=200).shards_written == 1
-    sidecar.write_text(json.dumps(value | {"num_examples": 41}))
-    assert (
-        "says other num_examples than the shard and its manifest"
-        in verify_dataset(layout, "small").problems[0]
-    )
 
 
 @pytest.mark.parametrize("content", [b"{", b'{"sidecar_version": 2}', b"surrogate"])
@@ -110,58 +98,8 @@ def test_a_sidecar_that_is_none_is_said_and_written_again(
     if content == b"surrogate":
         content = sidecar.read_bytes().replace(b'"file": "', b'"file": "\\ud800')
     sidecar.write_bytes(content)
-    assert verify_dataset(layout, "small").problems == [f"{sidecar}: cannot be read; delete it"]
     (layout.dataset("small").here / MANIFEST).unlink()
     assert build_dataset(request_small(), layout, shard_examples=200).shards_written == 1
-
-
-# What verify checks besides shards.
-
-
-def edit_table(layout: Layout, table: str, column: str, value: object) -> None:
-    """Change a column of a catalog table, and update the file's entry in the manifest."""
-    folder = layout.dataset("small").here
-    path = folder / "catalog" / f"{table}.parquet"
-    rows = pq.read_table(path)
-    changed = pa.array([value] * rows.num_rows, rows.schema.field(column).type)
-    pq.write_table(rows.set_column(rows.column_names.index(column), column, changed), path)
-    manifest = read_manifest(layout, "small")
-    entry = {"sha256": file_sha256(path), "size_bytes": path.stat().st_size}
-    files = [
-        dataclasses.replace(file, **entry) if file.file == f"catalog/{table}.parquet" else file
-        for file in manifest.catalog
-    ]
-    (folder / MANIFEST).write_text(json.dumps(dataclasses.replace(manifest, catalog=tuple(files)).to_json()))
-
-
-@pytest.mark.parametrize("table", ["puzzles", "augmentations"])
-def test_tables_that_say_that_they_are_of_another_dataset(layout: Layout, table: str) -> None:
-    edit_table(layout, table, "dataset", "donor")
-    problems = verify_dataset(layout, "small").problems
-    path = layout.dataset("small").here / "catalog" / f"{table}.parquet"
-    assert f"{path}: has rows of the dataset 'donor'" in problems
-
-
-def test_a_card_with_other_bytes_is_said(layout: Layout) -> None:
-    card = layout.dataset("small").here / CARD
-    whole = card.read_bytes()
-    for position in (0, len(whole) // 2, len(whole) - 10):
-        data = bytearray(whole)
-        data[position] ^= 1
-        card.write_bytes(data)
-        assert verify_dataset(layout, "small").problems == [
-            f"{card}: its bytes are not those that were written"
-        ]
-    card.unlink()
-    assert verify_dataset(layout, "small").whole  # it is not part of the dataset
-
-
-def test_cards_of_old_have_no_digest(layout: Layout) -> None:
-    manifest = read_manifest(layout, "small")
-    text = dataset_card(manifest, [])
-    assert card_problem(text.encode()) == ""
-    assert card_problem(card_bytes(manifest, [])) == ""
-    assert card_bytes(manifest, []).startswith(text.encode())
 
 
 def test_an_imported_dataset_that_tests_on_its_training_rows_fails(layout: Layout, tmp_path: Path) -> None:
@@ -192,7 +130,6 @@ def two(layout: Layout, request_small: Any) -> Layout:
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
-    layout.catalog.unlink()
     return layout
 
 

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import base64
-from collections import deque
-from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
-from itertools import combinations, islice
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.card import CARD, card_problem
-from trm_data.catalog.read import SplitCatalog, other_datasets, read_split_catalog
+from trm_data.catalog.read import SplitCatalog, read_split_catalog
 from trm_data.errors import CorruptDatasetError
 from trm_data.kernel import kernel
 from trm_data.kinds.registry import load_kind
 from trm_data.manifest import Manifest, ShardEntry
 from trm_data.records import Rows
-from trm_data.shards.reader import RowsMemory, content_digest, group_digests, read_rows, split_digest
-from trm_data.shards.writer import ShardInfo, sidecar_name, sidecar_problem
+from trm_data.shards.reader import content_digest, group_digests, read_rows, split_digest
 from trm_data.show.progress import Progress
 from trm_data.specs import SPLITS, Split
 from trm_data.storage.root import DatasetFolder, FileEntry
 from trm_data.verify.rows import ShardRows, check_rows
 
-READ_AHEAD = 2
-"""Number of shards that are read while one is checked, each by its own thread."""
 HASHERS = 2
 """Number of threads that hash files."""
-_SEEN_BITS = 24
-_UNSEEN_BITS = np.uint64(64 - _SEEN_BITS)
-"""Shift that leaves the upper bits of a row's fingerprint; these bits distinguish nearly all rows."""
 
 
 @dataclass
@@ -56,10 +46,9 @@ class _SplitContent:
 
 @dataclass(frozen=True)
 class _ReadShard:
-    """A shard's rows and their memory, the digests of their groups, and a fingerprint of each row."""
+    """A shard's rows, the digests of their groups, and a fingerprint of each row."""
 
     rows: Rows
-    memory: RowsMemory
     digests: bytes
     prints: NDArray[np.uint64]
 
@@ -115,7 +104,6 @@ class Checker:
             classes[split] = content.classes
             if content.digest:
                 digests[split] = content.digest
-        self._check_other_files()
         self._find_shared_rows()
         comparison = self._kind.compare_splits(manifest.spec, classes)
         self.problems += comparison.problems
@@ -125,27 +113,20 @@ class Checker:
 
     def _check_split(self, split: Split) -> _SplitContent:
         """Check one split, shard by shard, up to the first unreadable shard."""
-        content, entry = _SplitContent(), self._manifest.splits[split]
-        free = [RowsMemory() for _ in range(READ_AHEAD + 1)]  # one more for the shard being checked
-        with ThreadPoolExecutor(READ_AHEAD, thread_name_prefix="read") as readers:
-
-            def begin(shards: Iterable[ShardEntry]) -> list[Future[_ReadShard]]:
-                return [readers.submit(self._read_shard, shard, free.pop()) for shard in shards]
-
-            waiting = iter(entry.shards)
-            coming = deque(begin(islice(waiting, READ_AHEAD)))
-            catalog = self._read_catalog(split)  # while the first shards are read
+        content, shards = _SplitContent(), self._manifest.splits[split].shards
+        with ThreadPoolExecutor(1, thread_name_prefix="read") as reader:
+            coming = [reader.submit(self._read_shard, shard) for shard in shards[:1]]
+            catalog = self._read_catalog(split)  # while the first shard is read
             if catalog is None:
                 return content
-            for shard in entry.shards:
+            for number, shard in enumerate(shards, start=1):
+                coming += [reader.submit(self._read_shard, later) for later in shards[number : number + 1]]
                 try:
-                    read = coming.popleft().result()
+                    read = coming.pop(0).result()
                 except CorruptDatasetError as error:
                     self.problems.append(str(error))
                     return content
-                coming += begin(islice(waiting, 1))
                 self._check_shard(split, catalog, shard, read, content)
-                free.append(read.memory)
         self._check_totals(split, catalog, content)
         return content
 
@@ -162,16 +143,15 @@ class Checker:
             return None
         return catalog
 
-    def _read_shard(self, shard: ShardEntry, memory: RowsMemory) -> _ReadShard:
-        """Read a shard and compute its digests and fingerprints; runs in a thread while earlier shards are checked."""
+    def _read_shard(self, shard: ShardEntry) -> _ReadShard:
+        """Read a shard and compute its digests and fingerprints; runs in a thread while the shard before is checked."""
         rows = read_rows(
             self._folder.open(shard),
             sequence_length=self._manifest.sequence_length,
             num_records=shard.num_records,
             num_examples=shard.num_examples,
-            memory=memory,
         )
-        return _ReadShard(rows, memory, group_digests(rows), row_prints(rows))
+        return _ReadShard(rows, group_digests(rows), row_prints(rows))
 
     def _check_shard(
         self, split: Split, catalog: SplitCatalog, shard: ShardEntry, read: _ReadShard, content: _SplitContent
@@ -179,7 +159,6 @@ class Checker:
         """Check the rows of a shard, and add them to the content of its split."""
         rows = read.rows
         content.digests.append(read.digests)
-        self._check_sidecar(shard, read.digests)
         self._prints.setdefault(split, []).append(read.prints)
         if shard.first_group != content.num_groups:
             self.problems.append(
@@ -196,38 +175,6 @@ class Checker:
         for what, number in found.counts.items():
             self.counts[what] = self.counts.get(what, 0) + number
         self._progress.advance(len(rows))
-
-    def _check_sidecar(self, shard: ShardEntry, digests: bytes) -> None:
-        """Check that a shard's sidecar matches the manifest and the rows, because a build would trust it."""
-        name = sidecar_name(shard.file)
-        content = self._folder.read(name)
-        if content is None:
-            return
-        expected = ShardInfo(
-            **asdict(shard),
-            group_digests=base64.b64encode(digests).decode(),
-            spec_digest=self._manifest.spec_digest,
-        )
-        if problem := sidecar_problem(content, expected):
-            self.problems.append(f"{self._folder.where(name)}: {problem}; delete it")
-
-    def _check_other_files(self) -> None:
-        """Check that the card is unchanged, and that every catalog table contains only this dataset."""
-        card = self._folder.read(CARD)
-        if card is not None and (problem := card_problem(card)):
-            self.problems.append(f"{self._folder.where(CARD)}: {problem}")
-        for file in self._manifest.catalog:
-            if not file.file.endswith(".parquet"):
-                continue
-            try:
-                others = other_datasets(self._folder, file, self._manifest.name)
-            except CorruptDatasetError as error:
-                self.problems.append(str(error))
-                continue
-            if others:
-                self.problems.append(
-                    f"{self._folder.where(file.file)}: has rows of the dataset {', '.join(map(repr, others))}"
-                )
 
     def _find_shared_rows(self) -> None:
         """Check that no row is in two splits, even if the kind knows no symmetries."""
@@ -287,21 +234,9 @@ def row_prints(rows: Rows) -> NDArray[np.uint64]:
 def shared_rows(
     prints: NDArray[np.uint64], others: NDArray[np.uint64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows of one split whose fingerprints occur in another, and their first positions there, each int64.
-
-    The upper bits tell nearly all rows apart; only the remaining fingerprints are sorted.
-    """
-    rows = np.flatnonzero(_seen(others)[prints >> _UNSEEN_BITS])
-    places = np.flatnonzero(_seen(prints[rows])[others >> _UNSEEN_BITS])
-    _, first, other = np.intersect1d(prints[rows], others[places], return_indices=True)
-    return rows[first], places[other]
-
-
-def _seen(prints: NDArray[np.uint64]) -> NDArray[np.bool_]:
-    """Return which values of the upper bits occur among the fingerprints."""
-    seen = np.zeros(1 << _SEEN_BITS, np.bool_)
-    seen[prints >> _UNSEEN_BITS] = True
-    return seen
+    """Return the rows of one split whose fingerprints occur in another, and their first positions there, each int64."""
+    _, rows, places = np.intersect1d(prints, others, return_indices=True)
+    return rows, places
 
 
 @kernel
