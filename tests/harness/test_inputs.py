@@ -22,8 +22,7 @@ import pytest
 
 from tests.harness.figures import record
 from tests.trm_eval.conftest import Evaluated, trained
-from trm_data.card import card_problem
-from trm_data.encode import BlockDecoder
+from trm_data.encode import block_schema, decode_block
 from trm_data.errors import DataError
 from trm_data.export import export_dataset
 from trm_data.kinds.arc.source import read_tasks
@@ -176,8 +175,7 @@ def readers(run: Evaluated, folder: Path) -> dict[str, Reader]:
             through("root/datasets/small/manifest.json", lambda: find_manifest(layout.dataset("small"))),
         ),
         "sidecar": Reader(sidecar_path(shard).read_bytes(), sidecar_from_bytes),
-        "card": Reader((dataset / "README.md").read_bytes(), card_problem),
-        "block": Reader(block, BlockDecoder(36).decode),
+        "block": Reader(block, lambda record: decode_block(record, block_schema(36))),
         "shard": Reader(
             shard.read_bytes(),
             through(

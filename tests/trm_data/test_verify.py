@@ -7,14 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import pyarrow.parquet as pq
 import pytest
 from array_record.python.array_record_module import ArrayRecordWriter
 
-from tests.conftest import small_request
-from trm_data.building.flow import build_dataset
-from trm_data.encode import block_schema, encode_block, to_batch
-from trm_data.engine.local import LocalEngine
+from trm_data.encode import block_schema, encode_block
 from trm_data.errors import CorruptDatasetError
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import MANIFEST, Manifest, _digest, read_manifest
@@ -24,7 +20,6 @@ from trm_data.shards.reader import read_rows
 from trm_data.shards.writer import WRITER_OPTIONS, write_shard
 from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import Layout, resolve_root
-from trm_data.verify import checker
 from trm_data.verify.flow import verify_dataset
 
 
@@ -129,12 +124,7 @@ def test_a_changed_catalog_file(folder: Path) -> None:
 
 @pytest.mark.parametrize("column", ["num_records", "num_examples"])
 @pytest.mark.parametrize("change", [-1, 1, 10**17])
-@pytest.mark.parametrize("large", [False, True])
-def test_other_counts_in_the_manifest(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, column: str, change: int, large: bool
-) -> None:
-    if large:
-        monkeypatch.setattr(reader, "LARGE_CELLS", 0)
+def test_other_counts_in_the_manifest(folder: Path, column: str, change: int) -> None:
     layout = resolve_root(folder.parents[1])
     value = read_manifest(layout, "small").to_json()
     shard = value["splits"]["train"]["shards"][0]
@@ -151,53 +141,11 @@ def test_other_counts_in_the_manifest(
         read_rows(path, sequence_length=36, **counts)
 
 
-def test_shards_are_read_into_the_same_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large shards: the previous rows are overwritten, and none of them appear in later rows."""
-    monkeypatch.setattr(reader, "LARGE_CELLS", 0)
-    layout = resolve_root(tmp_path)
-    build_dataset(small_request(), layout, shard_examples=60, engine=LocalEngine(1))
-    assert verify_dataset(layout, "small").whole
-    memory = reader.RowsMemory()
-    shards = read_manifest(layout, "small").splits["train"].shards
-    assert len(shards) > checker.READ_AHEAD + 1, "enough that memory is reused"
-    begins = set[int]()
-    for shard in sorted(shards, key=lambda shard: -shard.num_examples):
-        counts = {"num_records": shard.num_records, "num_examples": shard.num_examples}
-        path = layout.dataset("small").here / shard.file
-        rows = read_rows(path, sequence_length=36, memory=memory, **counts)
-        plain = read_rows(path, sequence_length=36, **counts)
-        begins.add(rows.inputs.ctypes.data)
-        for name, column in plain.columns().items():
-            np.testing.assert_array_equal(rows.columns()[name], column)
-    assert len(begins) == 1
-
-
-@pytest.mark.parametrize("large", [False, True])
-def test_a_record_that_decompresses_to_far_more_than_its_rows_is_refused_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool
-) -> None:
-    if large:
-        monkeypatch.setattr(reader, "LARGE_CELLS", 0)
-    path = tmp_path / "large.array_record"
-    writer = ArrayRecordWriter(str(path), WRITER_OPTIONS)
-    writer.write(encode_block(to_batch(Rows.empty(256, 36), block_schema(36))))
-    writer.write(bytes(1 << 26))
-    writer.close()
-    assert path.stat().st_size < 1 << 20
-    with pytest.raises(CorruptDatasetError, match="decompresses to 67,108,864 bytes"):
-        read_rows(path, sequence_length=36, num_records=2, num_examples=512)
-
-
 @pytest.mark.parametrize("count", [0, 257, 3_000])
-@pytest.mark.parametrize("large", [False, True])
-def test_a_record_of_a_size_that_is_never_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int, large: bool
-) -> None:
-    if large:
-        monkeypatch.setattr(reader, "LARGE_CELLS", 0)
+def test_a_record_of_a_size_that_is_never_written(tmp_path: Path, count: int) -> None:
     path = tmp_path / "odd.array_record"
     writer = ArrayRecordWriter(str(path), WRITER_OPTIONS)
-    writer.write(encode_block(to_batch(Rows.empty(count, 36), block_schema(36))))
+    writer.write(encode_block(Rows.empty(count, 36), block_schema(36)))
     writer.close()
     for read in (
         lambda: read_rows(path, sequence_length=36, num_records=1, num_examples=count),
@@ -348,21 +296,3 @@ def test_augmentations_in_another_order(folder: Path) -> None:
         folder, "augmentations", lambda listed: listed.sort("split", -pl.col("group_index"), "k")
     )
     assert any("augmentations are not those of its puzzles" in problem for problem in problems)
-
-
-def test_a_column_that_cannot_be_read(folder: Path) -> None:
-    """Damage a field that no check of rows reads; the file has the digest in the manifest."""
-    path = folder / "catalog" / "augmentations.parquet"
-    listed = pl.read_parquet(path).with_columns(pl.col("element").cast(pl.String).alias("identifier"))
-    listed.write_parquet(path, compression="uncompressed", statistics=False)
-    content = pq.ParquetFile(path).metadata.row_group(0)
-    column = next(
-        c for c in map(content.column, range(content.num_columns)) if c.path_in_schema == "identifier"
-    )
-    start = column.dictionary_page_offset or column.data_page_offset
-    data = bytearray(path.read_bytes())
-    data[start : start + column.total_compressed_size] = bytes(column.total_compressed_size)
-    path.write_bytes(bytes(data))
-    layout = resolve_root(folder.parents[1])
-    _write_manifest_that_fits(folder, layout, read_manifest(layout, "small").to_json())
-    assert any("augmentations.parquet: cannot be read" in problem for problem in damaged(folder))

@@ -50,7 +50,9 @@ def finish_build(
     folder.remove_leftovers(kept, lease.check)
     made = {split: [shard.made for _, shard in shards] for split, shards in shards_of.items()}
     try:
-        catalog = write_catalog_files(folder.here, catalog_tables(kind, manifest, selection, made))
+        catalog = write_catalog_files(
+            folder.here, manifest.name, catalog_tables(kind, manifest, selection, made)
+        )
         catalog += write_attachments(folder.here, selection.attachments)
         manifest = replace(manifest, catalog=tuple(catalog))
         for file in catalog:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from trm_data.encode import numbers_of, texts_column
+from trm_data.encode import numbers_of
 from trm_data.errors import CorruptDatasetError
 from trm_data.manifest import Manifest
 from trm_data.records import Augmentations, Groups, SourceFile
 from trm_data.specs import Split
-from trm_data.storage.root import DatasetFolder, FileEntry
+from trm_data.storage.root import DatasetFolder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -133,21 +133,6 @@ def read_identifier_names(folder: DatasetFolder, manifest: Manifest) -> list[str
     return []
 
 
-def other_datasets(folder: DatasetFolder, file: FileEntry, name: str) -> list[str]:
-    """Read a whole catalog table; return the values of its column `dataset` other than `name`."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        found: set[object] = set()
-        with pq.ParquetFile(folder.open(file)) as table:
-            for number in range(table.num_row_groups):  # all columns, to detect unreadable ones
-                found.update(table.read_row_group(number)["dataset"].unique().to_pylist())
-    except (pa.ArrowException, UnicodeDecodeError, OSError, KeyError) as error:
-        raise CorruptDatasetError(f"{folder.where(file.file)}: cannot be read ({error})") from error
-    return sorted(str(each) for each in found if each != name)
-
-
 def _groups(manifest: Manifest, split: Split, puzzles: pa.Table, listed: pa.Table) -> Groups:
     count = puzzles.num_rows
     indices = _integers(puzzles, "group_index")
@@ -210,8 +195,8 @@ def _table(
     folder: DatasetFolder, manifest: Manifest, table: str, split: Split, columns: list[str] | None = None
 ) -> pa.Table:
     """Return the rows of a split in one of the catalog files."""
+    import polars
     import pyarrow as pa
-    import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
     for entry in manifest.catalog:
@@ -220,13 +205,13 @@ def _table(
     else:
         raise CorruptDatasetError(f"{manifest.name}: catalog/{table}.parquet is missing in the manifest")
     path = folder.open(entry)
-    try:  # neither this reader nor a scalar that is part of a column imports pandas
+    try:
         with pq.ParquetFile(path) as file:
             if columns is not None:
                 columns = [name for name in columns if name in file.schema_arrow.names]
             read = file.read(columns=columns)
-        here = pc.call_function("equal", [read.column("split"), texts_column([split])[0]])
-        return read.filter(here)
+        here = polars.from_arrow(read.column("split")) == split  # a scalar of pyarrow would import pandas
+        return read.filter(here.to_arrow())
     except (pa.ArrowException, UnicodeDecodeError, OSError, KeyError) as error:
         raise CorruptDatasetError(f"{path}: cannot be read ({error})") from error
 

@@ -1,6 +1,6 @@
 """Write a dataset's catalog Parquet files, and the DuckDB index over the datasets of a root.
 
-The tables of a dataset are made as Arrow tables from the results of its build. Columns and types are those of
+The tables of a dataset are made as polars frames from the results of its build. Columns and types are those of
 `catalogs/schema.sql`; DuckDB casts and checks them when they are written. The Parquet files with the shards are the
 source of truth. `catalog.duckdb` is built from them under a temporary name and renamed, so a reader sees the old or the
 new index.
@@ -11,16 +11,16 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from trm_data.catalog.schema import TABLES, quote_literal, schema_sql
-from trm_data.encode import constant_column, table_of
 from trm_data.errors import CorruptDatasetError, ForeignDatasetError, Note, QueryError
 from trm_data.kinds.base import Kind
 from trm_data.manifest import Manifest, read_manifests
@@ -32,7 +32,7 @@ from trm_data.symmetry.base import MadeRows
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow as pa
+    import polars
 
 
 def catalog_tables(
@@ -40,8 +40,8 @@ def catalog_tables(
     manifest: Manifest,
     selection: Selection,
     made: Mapping[str, Sequence[MadeRows | None]],
-) -> dict[str, Callable[[], pa.Table]]:
-    """Return a function for each catalog table that makes its rows.
+) -> dict[str, Callable[[], polars.DataFrame]]:
+    """Return a function for each catalog table that makes its rows, without the column `dataset`.
 
     Args:
         kind: The kind of the dataset.
@@ -49,136 +49,84 @@ def catalog_tables(
         selection: Groups of every split, sources and rejects.
         made: For each split and shard, how its rows were made; None if they were not made here.
     """
-    name = manifest.name
+    import polars
 
-    def of_splits(make: Callable[[Split, Groups], pa.Table]) -> Callable[[], pa.Table]:
-        import pyarrow as pa
+    def of_splits(make: Callable[[Split, Groups], dict[str, Any]]) -> Callable[[], polars.DataFrame]:
+        def frames() -> Iterator[polars.DataFrame]:
+            for split, groups in selection.splits.items():
+                yield polars.DataFrame(make(split, groups)).with_columns(split=polars.lit(split))
 
-        return lambda: pa.concat_tables([make(split, groups) for split, groups in selection.splits.items()])
+        return lambda: polars.concat(frames(), how="vertical_relaxed")
 
+    names, rejects, sources = selection.identifier_names, selection.rejects, selection.sources
     return {
-        "examples": of_splits(lambda split, groups: _examples(name, split, groups, made[split])),
-        "augmentations": of_splits(
-            lambda split, groups: _augmentations(kind, manifest, split, groups, made[split])
+        "examples": of_splits(lambda split, groups: _examples(groups, made[split])),
+        "augmentations": of_splits(lambda split, groups: _augmentations(kind, manifest, groups, made[split])),
+        "puzzles": of_splits(lambda split, groups: _puzzles(groups)),
+        "datasets": lambda: polars.DataFrame(_dataset(manifest)),
+        "sources": lambda: polars.DataFrame(
+            {
+                "file": [source.file for source in sources],
+                "sha256": [source.sha256 for source in sources],
+                "rows": [source.rows for source in sources],
+                "licence": [source.licence or None for source in sources],
+            }
         ),
-        "puzzles": of_splits(lambda split, groups: _puzzles(name, split, groups)),
-        "datasets": lambda: _datasets(manifest),
-        "sources": lambda: _sources(name, selection),
-        "splits": lambda: _splits(manifest),
-        "shards": lambda: _shards(manifest),
-        "identifiers": lambda: _identifiers(name, selection),
-        "rejects": lambda: _rejects(name, selection),
+        "splits": lambda: polars.DataFrame(
+            [
+                {**asdict(entry), "split": split, "shards": len(entry.shards)}
+                for split, entry in manifest.splits.items()
+            ]
+        ),
+        "shards": lambda: polars.DataFrame(
+            [
+                {**asdict(shard), "split": split, "shard": index, "path": shard.file}
+                for split, entry in manifest.splits.items()
+                for index, shard in enumerate(entry.shards)
+            ]
+        ),
+        "identifiers": lambda: polars.DataFrame({"identifier": range(len(names)), "name": list(names)}),
+        "rejects": lambda: polars.DataFrame(
+            {
+                "file": [reject.file.rsplit("/", 1)[-1] for reject in rejects],
+                "line": [reject.line for reject in rejects],
+                "reason": [reject.reason for reject in rejects],
+            }
+        ),
     }
 
 
-def _sources(name: str, selection: Selection) -> pa.Table:
-    sources = selection.sources
-    return table_of(
-        {
-            "dataset": [name] * len(sources),
-            "file": [source.file for source in sources],
-            "sha256": [source.sha256 for source in sources],
-            "rows": np.array([source.rows for source in sources], np.int64),
-            "licence": [source.licence or None for source in sources],
-        }
-    )
+def _dataset(manifest: Manifest) -> dict[str, list[Any]]:
+    return {
+        "kind": [manifest.kind],
+        "digest": [manifest.content_digest],
+        "spec_digest": [manifest.spec_digest],
+        "spec": [json.dumps(manifest.spec.to_json(), sort_keys=True)],
+        "sequence_length": [manifest.sequence_length],
+        "vocabulary_size": [manifest.vocabulary_size],
+        "num_identifiers": [manifest.num_identifiers],
+        "built_at": [manifest.built_at],
+        "builder_version": [manifest.builder_version],
+    }
 
 
-def _splits(manifest: Manifest) -> pa.Table:
-    return table_of(
-        {
-            "dataset": [manifest.name] * len(manifest.splits),
-            "split": list(manifest.splits),
-            "num_groups": [split.num_groups for split in manifest.splits.values()],
-            "num_puzzles": [split.num_puzzles for split in manifest.splits.values()],
-            "num_examples": [split.num_examples for split in manifest.splits.values()],
-            "digest": [split.digest for split in manifest.splits.values()],
-        }
-    )
-
-
-def _identifiers(name: str, selection: Selection) -> pa.Table:
-    names = selection.identifier_names
-    return table_of(
-        {
-            "dataset": [name] * len(names),
-            "identifier": np.arange(len(names), dtype=np.int32),
-            "name": list(names),
-        }
-    )
-
-
-def _rejects(name: str, selection: Selection) -> pa.Table:
-    rejects = selection.rejects
-    return table_of(
-        {
-            "dataset": [name] * len(rejects),
-            "file": [reject.file.rsplit("/", 1)[-1] for reject in rejects],
-            "line": np.array([reject.line for reject in rejects], np.int64),
-            "reason": [reject.reason for reject in rejects],
-        }
-    )
-
-
-def _datasets(manifest: Manifest) -> pa.Table:
-    return table_of(
-        {
-            "dataset": [manifest.name],
-            "kind": [manifest.kind],
-            "digest": [manifest.content_digest],
-            "spec_digest": [manifest.spec_digest],
-            "spec": [json.dumps(manifest.spec.to_json(), sort_keys=True)],
-            "sequence_length": [manifest.sequence_length],
-            "vocabulary_size": [manifest.vocabulary_size],
-            "num_identifiers": [manifest.num_identifiers],
-            "built_at": [manifest.built_at],
-            "builder_version": [manifest.builder_version],
-        }
-    )
-
-
-def _shards(manifest: Manifest) -> pa.Table:
-    shards = [
-        (split, index, shard)
-        for split, entry in manifest.splits.items()
-        for index, shard in enumerate(entry.shards)
-    ]
-    return table_of(
-        {
-            "dataset": [manifest.name] * len(shards),
-            "split": [split for split, _, _ in shards],
-            "shard": [index for _, index, _ in shards],
-            "path": [shard.file for _, _, shard in shards],
-            "num_records": [shard.num_records for _, _, shard in shards],
-            "num_examples": [shard.num_examples for _, _, shard in shards],
-            "size_bytes": [shard.size_bytes for _, _, shard in shards],
-            "sha256": [shard.sha256 for _, _, shard in shards],
-        }
-    )
-
-
-def _puzzles(name: str, split: str, groups: Groups) -> pa.Table:
-    count = len(groups)
-    return table_of(
-        {
-            "dataset": constant_column(name, count),
-            "split": constant_column(split, count),
-            "group_index": np.arange(count, dtype=np.int32),
-            "source_file": groups.source_files,
-            "source_row": groups.source_rows,
-            "puzzle_key": groups.keys,
-            "num_augmentations": groups.augmentations.counts,
-            "num_examples": groups.examples_per_augmentation.astype(np.int32),
-            "canonical_hash": groups.canonical_hashes,
-            "first_identifier": groups.first_identifiers,
-            **groups.facts,
-        }
-    )
+def _puzzles(groups: Groups) -> dict[str, Any]:
+    return {
+        "group_index": np.arange(len(groups), dtype=np.int32),
+        "source_file": groups.source_files,
+        "source_row": groups.source_rows,
+        "puzzle_key": groups.keys,
+        "num_augmentations": groups.augmentations.counts,
+        "num_examples": groups.examples_per_augmentation.astype(np.int32),
+        "canonical_hash": groups.canonical_hashes,
+        "first_identifier": groups.first_identifiers,
+        **groups.facts,
+    }
 
 
 def _augmentations(
-    kind: Kind, manifest: Manifest, split: str, groups: Groups, made: Sequence[MadeRows | None]
-) -> pa.Table:
+    kind: Kind, manifest: Manifest, groups: Groups, made: Sequence[MadeRows | None]
+) -> dict[str, Any]:
     """Return every augmentation; for a virtual dataset without identifiers, only those of groups with listed k."""
     identifier_each = kind.geometry(manifest.spec).identifier_each
     which = np.arange(len(groups), dtype=np.int64)
@@ -193,38 +141,28 @@ def _augmentations(
         identifiers = groups.imported.puzzle_identifiers[groups.imported.examples == 0]
     elif identifier_each:
         identifiers = identifiers + positions.astype(np.int32)
-
-    return table_of(
-        {
-            "dataset": constant_column(manifest.name, len(ks)),
-            "split": constant_column(split, len(ks)),
-            "group_index": puzzle_groups.astype(np.int32),
-            "augmentation": positions.astype(np.int32),
-            "k": ks.astype(np.int32),
-            "element": elements,
-            "identifier": identifiers,
-            **kind.element_columns(elements),
-        }
-    )
+    return {
+        "group_index": puzzle_groups.astype(np.int32),
+        "augmentation": positions.astype(np.int32),
+        "k": ks.astype(np.int32),
+        "element": elements,
+        "identifier": identifiers,
+        **kind.element_columns(elements),
+    }
 
 
-def _examples(name: str, split: str, groups: Groups, made: Sequence[MadeRows | None]) -> pa.Table:
+def _examples(groups: Groups, made: Sequence[MadeRows | None]) -> dict[str, Any]:
     """Return the translation of every row, for kinds that translate."""
     known = [shard.offsets for shard in made if shard is not None and shard.offsets is not None]
     moved = np.concatenate(known) if known else np.empty((0, 2), np.uint8)
     numbers = groups.numbered(0, len(groups) if len(moved) else 0)
-
-    return table_of(
-        {
-            "dataset": constant_column(name, len(numbers)),
-            "split": constant_column(split, len(numbers)),
-            "group_index": numbers.groups.astype(np.int32),
-            "augmentation": numbers.augmentations.astype(np.int32),
-            "example": numbers.examples.astype(np.int32),
-            "row_offset": moved[:, 0],
-            "column_offset": moved[:, 1],
-        }
-    )
+    return {
+        "group_index": numbers.groups.astype(np.int32),
+        "augmentation": numbers.augmentations.astype(np.int32),
+        "example": numbers.examples.astype(np.int32),
+        "row_offset": moved[:, 0],
+        "column_offset": moved[:, 1],
+    }
 
 
 CATALOG_FOLDER = "catalog"
@@ -233,11 +171,14 @@ INDEX_MEMORY = "512MB"
 """DuckDB's memory limit for writing the index; without a limit, memory grows with the number of puzzles."""
 
 
-def write_catalog_files(folder: Path, tables: Mapping[str, Callable[[], pa.Table]]) -> list[FileEntry]:
+def write_catalog_files(
+    folder: Path, name: str, tables: Mapping[str, Callable[[], polars.DataFrame]]
+) -> list[FileEntry]:
     """Write one Parquet file for each table into `folder`/catalog.
 
     Args:
         folder: The dataset's folder.
+        name: Name of the dataset.
         tables: Function that makes the columns of each table of the schema; missing columns become NULL.
     """
     import duckdb
@@ -248,23 +189,28 @@ def write_catalog_files(folder: Path, tables: Mapping[str, Callable[[], pa.Table
         connection.execute("SET threads = 1")  # as fast for tables of this size, and a third less memory
         connection.execute(schema_sql())
         files = {
-            table: pool.submit(_write_table, connection.cursor(), target, table, make)
+            table: pool.submit(_write_table, connection.cursor(), target, name, table, make)
             for table, make in tables.items()
         }
         return [files[table].result() for table in TABLES]
 
 
 def _write_table(
-    cursor: duckdb.DuckDBPyConnection, target: Path, table: str, make: Callable[[], pa.Table]
+    cursor: duckdb.DuckDBPyConnection,
+    target: Path,
+    name: str,
+    table: str,
+    make: Callable[[], polars.DataFrame],
 ) -> FileEntry:
     import duckdb
+    import polars
 
     path = target / f"{table}.parquet"
     temporary = temporary_path(path)
-    incoming = make()
+    incoming = make().with_columns(dataset=polars.lit(name))
     with closing(cursor):
         cursor.register("incoming", incoming)
-        copy = f"COPY ({_cast(cursor, table, incoming.schema.names)}) TO {quote_literal(str(temporary))}"
+        copy = f"COPY ({_cast(cursor, table, incoming.columns)}) TO {quote_literal(str(temporary))}"
         try:
             cursor.execute(f"{copy} (FORMAT parquet, COMPRESSION zstd)")
             sync_file(temporary)

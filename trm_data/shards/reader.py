@@ -11,21 +11,22 @@ library versions do not affect it.
 from __future__ import annotations
 
 import hashlib
-import mmap
-import struct
 import threading
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from trm_data.encode import BlockDecoder
+from trm_data.encode import block_schema, decode_block
 from trm_data.errors import CorruptDatasetError, ScarceError
 from trm_data.records import Rows
 from trm_data.specs import BLOCK_EXAMPLES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 GROUP_DIGEST_BYTES = 16
 
@@ -98,140 +99,40 @@ def check_threads() -> None:
             thread.join()
 
 
-LARGE_CELLS = 32 << 20
-"""Number of cells above which a shard is read a few records at a time."""
 RECORDS_AT_ONCE = 8
-FRAME_BYTES, FOOTER_BYTES = 4_096, 1 << 24
-"""Maximum bytes in a record besides its rows, and in ArrayRecord's index of a shard."""
-BLOCK_BYTES, BLOCK_HEADER_BYTES, CHUNK_HEADER_BYTES = 65_536, 24, 40
-"""Sizes of blocks and headers in Riegeli's file format."""
 
 
-class RowsMemory:
-    """Reusable memory for the rows of large shards: pages already allocated are filled again."""
-
-    def __init__(self) -> None:
-        self._rows: Rows | None = None
-
-    def rows(self, num_examples: int, sequence_length: int) -> Rows:
-        """Return arrays of this many rows, in the memory of the previous ones."""
-        rows = self._rows
-        if rows is None or len(rows) < num_examples or rows.inputs.shape[1] != sequence_length:
-            self._rows = None  # before there are two
-            rows = self._rows = Rows.empty(num_examples, sequence_length)
-        return rows.slice(0, num_examples)
-
-
-def read_rows(
-    path: Path,
-    *,
-    sequence_length: int,
-    num_records: int,
-    num_examples: int,
-    memory: RowsMemory | None = None,
-) -> Rows:
-    """Return all rows of a shard.
+def read_rows(path: Path, *, sequence_length: int, num_records: int, num_examples: int) -> Rows:
+    """Return all rows of a shard; records are read a few at a time, so that memory holds the rows once.
 
     Args:
         path: The shard.
         sequence_length: Cells of a row.
         num_records: Expected number of records.
         num_examples: Expected number of rows.
-        memory: Memory for the rows of a large shard (`LARGE_CELLS`), which overwrites the previous rows in it.
     """
-    decoder = BlockDecoder(sequence_length)
-    _check_sizes(path, num_records, num_examples, sequence_length)
+    try:
+        rows = Rows.empty(num_examples, sequence_length)
+    except (MemoryError, ValueError) as error:
+        raise CorruptDatasetError(
+            f"{path}: not enough memory for the {num_examples:,} examples of the manifest"
+        ) from error
+    schema, columns, found = block_schema(sequence_length), rows.columns(), 0
     with _opened(path) as reader:
         if reader.num_records() != num_records:
             raise CorruptDatasetError(
                 f"{path}: has {reader.num_records()} records, the manifest says {num_records}"
             )
-        large = num_examples * sequence_length > LARGE_CELLS
-        blocks = (_decoded(path, decoder, record) for record in _records(reader, num_records, large=large))
-        if large:
-            rows, found = _filled(path, blocks, num_examples, sequence_length, memory or RowsMemory())
-        else:
-            parts = list(blocks)
-            rows, found = Rows.concatenate(parts), sum(map(len, parts))
+        for start in range(0, num_records, RECORDS_AT_ONCE):
+            for record in reader.read(list(range(start, min(start + RECORDS_AT_ONCE, num_records)))):
+                block = _decoded(path, schema, record)
+                if found + len(block) <= num_examples:
+                    for name, column in block.columns().items():
+                        columns[name][found : found + len(block)] = column
+                found += len(block)
     if found != num_examples:
         raise CorruptDatasetError(f"{path}: has {found:,} examples, the manifest says {num_examples:,}")
     return rows
-
-
-def _check_sizes(path: Path, num_records: int, num_examples: int, sequence_length: int) -> None:
-    """Reject a shard whose records decompress to more bytes than its rows need, before decompressing any.
-
-    The header of each Riegeli chunk states the size, and the decoder rejects a chunk of another size
-    (github.com/google/riegeli/blob/master/doc/riegeli_records_file_format.md).
-    """
-    row_bytes = 2 * sequence_length + 4 * 4
-    most = BLOCK_EXAMPLES * row_bytes + FRAME_BYTES
-    left = num_examples * row_bytes + num_records * FRAME_BYTES + FOOTER_BYTES
-    for decoded_bytes in _decoded_sizes(path):  # one chunk for each record, and one for the index
-        left -= decoded_bytes
-        if left < 0 or decoded_bytes > max(most, FOOTER_BYTES):
-            raise CorruptDatasetError(
-                f"{path}: a chunk decompresses to {decoded_bytes:,} bytes, more than {num_examples:,} examples of "
-                f"{sequence_length} cells in {num_records:,} records take. Copy or build the dataset again."
-            )
-
-
-def _decoded_sizes(path: Path) -> Iterator[int]:
-    """Yield the decoded size of each chunk from its header; stop at unreadable data, which the reader reports."""
-    try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            begin = 0
-            while len(header := _chunk_header(content, begin)) == CHUNK_HEADER_BYTES:
-                _, data_bytes, _, kind_and_count, decoded_bytes = struct.unpack("<5Q", header)
-                yield decoded_bytes
-                end = _after(begin, CHUNK_HEADER_BYTES + data_bytes)
-                begin = max(end, _after(begin, kind_and_count >> 8))  # at least one byte for each record
-    except (OSError, ValueError):
-        return
-
-
-def _chunk_header(content: mmap.mmap, begin: int) -> bytes:
-    """Return the header of the chunk at `begin`, without block headers inside it; shorter at the end of the file."""
-    found, at = b"", begin
-    while len(found) < CHUNK_HEADER_BYTES and at < len(content):
-        at += BLOCK_HEADER_BYTES * (at % BLOCK_BYTES == 0)
-        part = content[at : min(at + CHUNK_HEADER_BYTES - len(found), at - at % BLOCK_BYTES + BLOCK_BYTES)]
-        found, at = found + part, at + max(len(part), 1)
-    return found
-
-
-def _after(begin: int, count: int) -> int:
-    """Return the offset after `count` bytes from `begin`, including the block headers in between."""
-    usable = BLOCK_BYTES - BLOCK_HEADER_BYTES
-    return begin + count + BLOCK_HEADER_BYTES * ((count + (begin + usable - 1) % BLOCK_BYTES) // usable)
-
-
-def _filled(
-    path: Path, blocks: Iterator[Rows], num_examples: int, sequence_length: int, memory: RowsMemory
-) -> tuple[Rows, int]:
-    """Copy the blocks into arrays of `num_examples` rows; return the arrays and the number of rows in the blocks."""
-    try:
-        rows = memory.rows(num_examples, sequence_length)
-    except (MemoryError, ValueError) as error:
-        raise CorruptDatasetError(
-            f"{path}: not enough memory for the {num_examples:,} examples of the manifest"
-        ) from error
-    columns, found = rows.columns(), 0
-    for block in blocks:
-        if found + len(block) <= num_examples:
-            for name, column in block.columns().items():
-                columns[name][found : found + len(block)] = column
-        found += len(block)
-    return rows, found
-
-
-def _records(reader: Any, num_records: int, *, large: bool) -> Iterator[bytes]:
-    """Yield all records; read a large shard a few records at a time, so that their memory is reused."""
-    if not large:
-        yield from reader.read_all()
-        return
-    for start in range(0, num_records, RECORDS_AT_ONCE):
-        yield from reader.read(list(range(start, min(start + RECORDS_AT_ONCE, num_records))))
 
 
 def read_block(path: Path, record: int, *, sequence_length: int) -> Rows:
@@ -240,12 +141,12 @@ def read_block(path: Path, record: int, *, sequence_length: int) -> Rows:
         if not 0 <= record < reader.num_records():
             raise CorruptDatasetError(f"{path}: has no record {record}")
         content = reader.read([record])[0]
-    return _decoded(path, BlockDecoder(sequence_length), content)
+    return _decoded(path, block_schema(sequence_length), content)
 
 
-def _decoded(path: Path, decoder: BlockDecoder, record: bytes) -> Rows:
+def _decoded(path: Path, schema: pa.Schema, record: bytes) -> Rows:
     try:
-        rows = decoder.decode(record)
+        rows = decode_block(record, schema)
     except CorruptDatasetError as error:
         raise CorruptDatasetError(f"{path}: {error}") from error
     if not 1 <= len(rows) <= BLOCK_EXAMPLES:

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from trm_data.encode import BlockEncoder
+from trm_data.encode import block_schema, encode_block
 from trm_data.errors import BuildError, not_written
 from trm_data.records import Rows
 from trm_data.shards.reader import GROUP_DIGEST_BYTES, check_threads, group_digests
@@ -116,35 +116,26 @@ def _write_records(path: Path, parts: Iterable[Rows], sequence_length: int) -> t
     from array_record.python.array_record_module import ArrayRecordWriter
 
     check_threads()  # without these threads a writer aborts the process when it closes
-    encoder = BlockEncoder(sequence_length)
+    schema = block_schema(sequence_length)
     writer = _on_disk(ArrayRecordWriter, str(path), WRITER_OPTIONS)
-    num_records = num_examples = 0
+    num_examples = 0
     digests: list[bytes] = []
-    rest: Rows | None = None
+    rest = Rows.empty(0, sequence_length)
     try:
         for part in parts:
             digests.append(group_digests(part))
             num_examples += len(part)
-            begin = 0
-            if rest is not None:  # copy only the rows that fill the block
-                begin = min(BLOCK_EXAMPLES - len(rest), len(part))
-                rest = Rows.concatenate([rest, part.slice(0, begin)])
-                if len(rest) < BLOCK_EXAMPLES:
-                    continue
-                _on_disk(writer.write, encoder.encode(rest))
-                num_records += 1
-            whole = len(part) - (len(part) - begin) % BLOCK_EXAMPLES
-            for start in range(begin, whole, BLOCK_EXAMPLES):
-                _on_disk(writer.write, encoder.encode(part.slice(start, start + BLOCK_EXAMPLES)))
-                num_records += 1
-            rest = part.slice(whole, len(part)) if whole < len(part) else None
-        if rest is not None:
-            _on_disk(writer.write, encoder.encode(rest))
-            num_records += 1
+            rows = Rows.concatenate([rest, part])
+            whole = len(rows) - len(rows) % BLOCK_EXAMPLES
+            for start in range(0, whole, BLOCK_EXAMPLES):
+                _on_disk(writer.write, encode_block(rows.slice(start, start + BLOCK_EXAMPLES), schema))
+            rest = rows.slice(whole, len(rows))
+        if len(rest):
+            _on_disk(writer.write, encode_block(rest, schema))
     finally:
         if writer.is_open():
             _on_disk(writer.close)
-    return num_records, num_examples, b"".join(digests)
+    return -(-num_examples // BLOCK_EXAMPLES), num_examples, b"".join(digests)
 
 
 def _on_disk(action: Callable[..., T], *arguments: object) -> T:
@@ -177,29 +168,11 @@ def sidecar_to_bytes(info: ShardInfo) -> bytes:
 def sidecar_from_bytes(content: bytes) -> ShardInfo | None:
     """Parse a sidecar, the inverse of `sidecar_to_bytes`; return None if it was changed or has an unknown version."""
     try:
-        info = _info(content)
+        value = parse_json(content)
+        info = ShardInfo(**{name: value[name] for name in ShardInfo.__dataclass_fields__})
         return info if sidecar_to_bytes(info) == content else None
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
-
-
-def sidecar_problem(content: bytes, expected: ShardInfo) -> str:
-    """Describe what is wrong with a sidecar, of any version; empty if it matches `expected`."""
-    try:
-        info = _info(content)
-        changed = parse_json(content)["sidecar_version"] != 1 and sidecar_to_bytes(info) != content
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return "cannot be read"
-    if changed:
-        return "was changed (its digest differs)"
-    there, wanted = asdict(info), asdict(expected)
-    wrong = [name for name in wanted if there[name] != wanted[name]]
-    return f"says other {', '.join(wrong)} than the shard and its manifest" if wrong else ""
-
-
-def _info(content: bytes) -> ShardInfo:
-    value = parse_json(content)
-    return ShardInfo(**{name: value[name] for name in ShardInfo.__dataclass_fields__})
 
 
 def read_sidecar(shard: Path) -> ShardInfo | None:

@@ -203,13 +203,13 @@ class ArcKind(Kind):
 
     @override
     def element_columns(self, elements: NDArray[np.int64]) -> dict[str, Any]:
-        import pyarrow as pa
+        import polars
 
         dihedrals = elements % DIHEDRAL_COUNT
         unique, position = np.unique(elements - dihedrals, return_inverse=True)
         digits = colour_maps(unique) + ord("0")
-        text = pa.array([row.tobytes().decode("ascii") for row in digits], pa.string())
-        return {"dihedral": dihedrals.astype(np.int8), "colours": text.take(pa.array(position))}
+        text = polars.Series([row.tobytes().decode("ascii") for row in digits])
+        return {"dihedral": dihedrals.astype(np.int8), "colours": text.gather(position)}
 
     @override
     def recover(
