@@ -57,7 +57,7 @@ def already_built(folder: DatasetFolder, spec: DatasetSpec) -> Manifest | None:
 
 
 def would_be_found(layout: Layout, request: BuildRequest) -> Manifest | None:
-    """Return the complete dataset of this request from any version of its sources, which are not opened."""
+    """Return the complete dataset of this request, from any version of its sources."""
     for folder in _folders(layout, request):
         with contextlib.suppress(CorruptDatasetError):
             found = find_manifest(folder)

@@ -1,8 +1,8 @@
 """Write a dataset's catalog Parquet files, and the DuckDB index over the datasets of a root.
 
-The tables of a dataset are made as polars frames from the results of its build. Columns and types are those of
-`catalogs/schema.sql`; DuckDB casts and checks them when they are written. The Parquet files with the shards are the
-source of truth. `catalog.duckdb` is built from them under a temporary name and renamed, so a reader sees the old or the
+The tables of a dataset are made as polars frames from the results of its build. Columns and types
+are those of `catalogs/schema.sql`; DuckDB casts and checks them when they are written. The
+Parquet files with the shards are the source of truth. `catalog.duckdb` is built from them under a temporary name and renamed, so a reader sees the old or the
 new index.
 """
 
@@ -41,7 +41,7 @@ def catalog_tables(
     selection: Selection,
     made: Mapping[str, Sequence[MadeRows | None]],
 ) -> dict[str, Callable[[], polars.DataFrame]]:
-    """Return a function for each catalog table that makes its rows, without the column `dataset`.
+    """Return a function for each table that makes its rows, without the column `dataset`.
 
     Args:
         kind: The kind of the dataset.

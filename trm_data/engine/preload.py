@@ -1,4 +1,4 @@
-"""Imports the modules of workers, and runs their kernels, in the server process that forks them.
+"""Imports the modules of workers, and runs their kernels, in the server that forks them.
 
 Only the server imports this module.
 """

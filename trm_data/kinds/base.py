@@ -332,7 +332,7 @@ class Kind(ABC):
         return None
 
     def expected_rows(self, spec: DatasetSpec) -> Mapping[str, float]:
-        """Return the approximate rows of each split, for estimates; sources may have placeholders.
+        """Return the approximate rows of each split; sources may have placeholders.
 
         Default: base puzzles with one example each, and the same number of augmentations for all training puzzles.
         """

@@ -103,7 +103,7 @@ RECORDS_AT_ONCE = 8
 
 
 def read_rows(path: Path, *, sequence_length: int, num_records: int, num_examples: int) -> Rows:
-    """Return all rows of a shard; records are read a few at a time, so that memory holds the rows once.
+    """Return all rows of a shard, read a few records at a time: memory holds the rows once.
 
     Args:
         path: The shard.

@@ -2,7 +2,8 @@
 
 A bucket has no locks that end with their holder. A lease is an object (`.building`) that its holder changes every few
 seconds. A second machine watches it. If it changes, the holder is alive, and the second machine stops. If it does not
-change for `LEASE_S`, the holder is dead, and the lease is taken over. Clocks of different machines are never compared.
+change for `LEASE_S`, the holder is dead, and the lease is taken over. Clocks of different machines
+are never compared.
 """
 
 from __future__ import annotations

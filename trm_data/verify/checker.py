@@ -144,7 +144,7 @@ class Checker:
         return catalog
 
     def _read_shard(self, shard: ShardEntry) -> _ReadShard:
-        """Read a shard and compute its digests and fingerprints; runs in a thread while the shard before is checked."""
+        """Read a shard, in a thread while the one before is checked."""
         rows = read_rows(
             self._folder.open(shard),
             sequence_length=self._manifest.sequence_length,
@@ -234,7 +234,7 @@ def row_prints(rows: Rows) -> NDArray[np.uint64]:
 def shared_rows(
     prints: NDArray[np.uint64], others: NDArray[np.uint64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows of one split whose fingerprints occur in another, and their first positions there, each int64."""
+    """Return the rows whose fingerprints occur in another split, and their first places there."""
     _, rows, places = np.intersect1d(prints, others, return_indices=True)
     return rows, places
 

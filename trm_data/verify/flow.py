@@ -3,7 +3,8 @@
 Only the manifest's own digest is trusted. Files are hashed, rows decoded and counted, and the content digest is
 recomputed. The kind checks every base puzzle, every augmented row is derived again and compared, the splits are
 compared for shared symmetry classes, and the catalog files are compared with the rows. While one shard is checked the
-next one is read, so memory holds two shards. `checker` handles files and splits, `rows` the rows of a shard.
+next one is read, so memory holds two shards. `checker` handles files and splits, `rows` the rows
+of a shard.
 """
 
 from __future__ import annotations
