@@ -34,6 +34,7 @@ from trm_data.records import (
 )
 from trm_data.seeds.draws import Purpose, shuffled
 from trm_data.show.progress import Progress
+from trm_data.sources.base import LocalSource
 from trm_data.sources.rows import SourceRows
 from trm_data.specs import SPLITS, DatasetSpec, Split
 
@@ -57,24 +58,6 @@ MOST_REASONS = 5
 """Maximum number of rejection reasons in the error of a failed build."""
 _TASK = re.compile(r"^(line \d+, )?task [^\s,:]+[,:] ")
 _NUMBERS = re.compile(r"\S+:\d+|\d[\d,]*")
-
-
-def shares_of(count: int, wanted: Mapping[Split, int | None]) -> dict[Split, int] | None:
-    """Return split sizes for which this many puzzles suffice, in the requested proportions; None if impossible.
-
-    Args:
-        count: Number of different puzzles.
-        wanted: Requested sizes; None takes all remaining puzzles.
-    """
-    splits: list[Split] = [split for split in SIZE_OPTIONS if wanted.get(split, 0) != 0]
-    total = sum(max(count, 1) if wanted[split] is None else wanted[split] or 0 for split in splits)
-    sizes: dict[Split, int] = {
-        split: max(1, (count if wanted[split] is None else wanted[split] or 0) * count // max(total, 1))
-        for split in splits
-    }
-    largest = max(splits, key=lambda split: sizes[split])
-    sizes[largest] += count - sum(sizes.values())
-    return sizes if sizes[largest] >= 1 else None
 
 
 def said_of_rejects(rejects: Sequence[Reject], noun: str = "row") -> str:
@@ -124,22 +107,6 @@ class Stream(Protocol):
         for `Engine.run`, if the stream is not slow.
         """
         ...
-
-
-class TooFewError(SpecError):
-    """A stream has fewer usable puzzles than requested.
-
-    Args:
-        text: The message.
-        stream: The stream.
-        found: Number of puzzles that can be requested for this split instead; 0 if unknown.
-        split: The split.
-    """
-
-    def __init__(self, text: str, stream: Stream, found: int = 0, split: Split = "train") -> None:
-        super().__init__(text)
-        self.stream, self.found = stream, found
-        self.split: Split = split
 
 
 class GeneratedStream:
@@ -312,6 +279,23 @@ class Chooser:
             raise BadRowError(first.file, first.line, first.reason + skip)
         self.rejects.extend(rejects)
 
+    def file_stream(
+        self,
+        source: LocalSource,
+        read: tuple[R, list[Reject]],
+        check: Callable[[R], Checked],
+        engine: Engine,
+        fits: NDArray[np.bool_] | None = None,
+    ) -> FileStream[R]:
+        """Return the stream of a file's rows, `fits` tells which [N]; record the file and its bad rows."""
+        rows, rejects = read
+        self.reject(rejects)
+        count, spec = len(rows) + len(rejects), source.spec
+        self.sources.append(SourceFile(spec.name, spec.sha256, count, source.licence))
+        order = keyed_order(self._spec.seed, len(rows))
+        order = order if fits is None else order[fits[order]]
+        return FileStream(spec.name, source.shown, check, rows, order, engine)
+
     def choose(
         self,
         main: Stream,
@@ -331,19 +315,11 @@ class Chooser:
             "test": (test, self._spec.test_size),
         }
         check_total(sum(stream.left or 0 if count is None else count for stream, count in wanted.values()))
-        try:
-            chosen = {
-                split: make_groups(split, self._take(*wanted[split], split))
-                for split in CHOOSING_ORDER
-                if wanted[split][1] != 0
-            }
-        except TooFewError as error:
-            of: dict[Split, int | None] = {
-                split: count for split, (stream, count) in wanted.items() if stream is error.stream
-            }
-            raise SpecError(
-                f"{error}{self._enough(error, of)}{self._advice}{said_of_rejects(self.rejects)}"
-            ) from None
+        chosen = {
+            split: make_groups(split, self._take(*wanted[split], split))
+            for split in CHOOSING_ORDER
+            if wanted[split][1] != 0
+        }
         ordered: dict[Split, Groups] = {split: chosen[split] for split in SPLITS if split in chosen}
         return Selection(ordered, self.sources, self.rejects)
 
@@ -359,13 +335,16 @@ class Chooser:
         misses = 0
         while any(quota > 0 for quota in quotas):
             left = sum(quotas)
-            asked = left if stream.ends else max(left, 2 * misses, LEAST_ASKED)
+            wanted = left if stream.ends else max(left, 2 * misses, LEAST_ASKED)
             likely = _Likely(self.progress, 0 if self._selective else left)
-            chunk = stream.next_chunk(split, min(asked, MOST_ASKED), likely.advance, brief=brief)
+            chunk = stream.next_chunk(split, min(wanted, MOST_ASKED), likely.advance, brief=brief)
             if chunk is None and wanted_all:
                 break
             if chunk is None or (misses > self._patience and not stream.ends):
-                raise self._too_few(stream, split, count, quotas)
+                lacking = [self._names[i] for i, quota in enumerate(quotas) if quota > 0 and self._names]
+                short = f" (too few of {', '.join(lacking)})" if lacking else ""
+                asked = f"{SIZE_OPTIONS[split]} {count}: "
+                raise self._too_few(stream, asked, split, count - left, short)
             candidates, rejects = chunk
             self.reject(rejects)
             usable = self._usable(candidates, stream, quotas)
@@ -376,40 +355,19 @@ class Chooser:
             misses = 0 if found else misses + len(candidates)
             self.progress.advance(found - likely.told)
         if not any(chosen):
-            raise TooFewError(f"{stream.shown} has too few usable puzzles for the {split} split", stream)
+            raise self._too_few(stream, "", split, 0)
         return interleaved([Candidates.concatenate(parts) for parts in chosen if parts])
 
-    def _too_few(self, stream: Stream, split: Split, count: int, quotas: list[int]) -> TooFewError:
-        found = count - sum(quotas)
-        hint = ""
-        if len(quotas) > 1:
-            short = ", ".join(self._names[i] for i, quota in enumerate(quotas) if quota > 0)
-            hint = f" (too few of {short})"
-        return TooFewError(
-            f"{SIZE_OPTIONS[split]} {count}: {stream.shown} has only {found} usable, inequivalent "
-            f"puzzles for the {split} split{hint}",
-            stream,
-            found if not stream.ends and len(quotas) == 1 else 0,
-            split,
-        )
-
-    def _enough(self, error: TooFewError, wanted: Mapping[Split, int | None]) -> str:
-        """Return the number of different puzzles of an exhausted stream, and possible sizes, for the message."""
-        stream = error.stream
-        if not stream.ends:
-            return f"; ask for fewer{f' ({SIZE_OPTIONS[error.split]} {error.found})' if error.found else ''}"
+    def _too_few(self, stream: Stream, asked: str, split: Split, found: int, short: str = "") -> SpecError:
+        """Return the error for a stream without enough puzzles, with what it has and lacks."""
+        said = f"{asked}{stream.shown} has only {found} usable, inequivalent puzzles for the {split} split{short}"
         different = self._different.get(stream.shown, 0)
-        rows = sum(source.rows for source in self.sources if source.file == stream.name)
-        counted = f". It has {different:,} different puzzle{'s' * (different != 1)} in {rows:,} rows"
-        sizes = shares_of(different, wanted)
-        if not different:
-            return counted
-        if self._num_buckets > 1 or sizes is None:
-            return f"{counted}; ask for fewer"
-        options = " ".join(
-            f"{option} {sizes[split]}" for split, option in SIZE_OPTIONS.items() if split in sizes
-        )
-        return f"{counted}; for example {options}"
+        if stream.ends:
+            rows = sum(source.rows for source in self.sources if source.file == stream.name)
+            said += f". It has {different:,} different puzzle{'s' * (different != 1)} in {rows:,} rows"
+        if different or not stream.ends:
+            said += f"; ask for fewer{self._advice}"
+        return SpecError(said + said_of_rejects(self.rejects))
 
     def _usable(self, chunk: Candidates, stream: Stream, quotas: list[int]) -> list[list[int]]:
         """Return the positions of the first candidates that fit and have a new class, by bucket; reduce the quotas."""

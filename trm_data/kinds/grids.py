@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +23,8 @@ from trm_data.symmetry.base import Augmenter
 from trm_data.symmetry.dihedral import GridAugmenter, distinct_dihedral_ks, grid_elements
 
 
-class GridKind(Kind):
-    """A kind whose puzzles are single grids; base class of mazes and users' tables."""
-
-    def grid(self, spec: DatasetSpec) -> tuple[int, int]:
-        """Return rows and columns."""
-        raise NotImplementedError
+class StreamKind(Kind):
+    """A kind of single grids whose puzzles are chosen from streams of candidates."""
 
     def open_stream(
         self, spec: DatasetSpec, source: LocalSource, *, chooser: Chooser, engine: Engine, cache: Path
@@ -34,26 +32,50 @@ class GridKind(Kind):
         """Open the candidates of a source; a file is read whole."""
         raise NotImplementedError
 
+    def augmentations(self, spec: DatasetSpec, chosen: Candidates, aug: int) -> Augmentations:
+        """Return up to `aug` distinct augmentations of each chosen puzzle besides the original."""
+        raise NotImplementedError
+
+    def chooser(self, spec: DatasetSpec, progress: Progress) -> Chooser:
+        """Return the chooser. Default: all candidates fit."""
+        return Chooser(spec, progress)
+
+    def chosen_facts(self, chosen: Candidates) -> Mapping[str, Any]:
+        """Return the columns of the catalog for chosen puzzles. Default: those of the candidates."""
+        return chosen.facts
+
     @override
     def select(
         self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, cache: Path
     ) -> Selection:
-        chooser = Chooser(spec, progress)
+        chooser = self.chooser(spec, progress)
         open_stream = partial(self.open_stream, spec, chooser=chooser, engine=engine, cache=cache)
         main = open_stream(sources.main)
         test = main if sources.test is None else open_stream(sources.test)
 
         def make_groups(split: Split, chosen: Candidates) -> Groups:
-            aug = spec.aug if split == "train" else 0
-            augmentations = Augmentations.regular(len(chosen), 0)
-            if aug:
-                keys = np.arange(len(chosen), dtype=np.int64)
-                lists = distinct_dihedral_ks(chosen.inputs, keys, spec.seed, *self.grid(spec), aug)
-                augmentations = Augmentations.of_lists(lists)
-            stream = test if split == "test" else main
-            return chosen_groups(chosen, stream, augmentations, chosen.facts)
+            stream, aug = (test, 0) if split == "test" else (main, spec.aug if split == "train" else 0)
+            augmentations = self.augmentations(spec, chosen, aug)
+            return chosen_groups(chosen, stream, augmentations, self.chosen_facts(chosen))
 
         return chooser.choose(main, test, make_groups)
+
+
+class GridKind(StreamKind):
+    """A kind with the symmetries of the rectangle; base class of mazes and users' tables."""
+
+    def grid(self, spec: DatasetSpec) -> tuple[int, int]:
+        """Return rows and columns."""
+        raise NotImplementedError
+
+    @override
+    def augmentations(self, spec: DatasetSpec, chosen: Candidates, aug: int) -> Augmentations:
+        if not aug:
+            return Augmentations.regular(len(chosen), 0)
+        keys = np.arange(len(chosen), dtype=np.int64)
+        return Augmentations.of_lists(
+            distinct_dihedral_ks(chosen.inputs, keys, spec.seed, *self.grid(spec), aug)
+        )
 
     @override
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:

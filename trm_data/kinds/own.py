@@ -16,14 +16,14 @@ from typing_extensions import override
 
 from trm_data.engine import Engine
 from trm_data.errors import BuildError, SpecError
-from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, Kind, check_sizes, named_problems
+from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Geometry, check_sizes, named_problems
 from trm_data.kinds.candidates import Candidates
-from trm_data.kinds.choosing import Chooser, GeneratedStream, chosen_groups
-from trm_data.records import Augmentations, Groups, Selection
+from trm_data.kinds.choosing import Chooser, GeneratedStream, Stream
+from trm_data.kinds.grids import StreamKind
+from trm_data.records import Augmentations, Groups
 from trm_data.seeds.draws import WordStream
 from trm_data.show.drawing import Drawing
-from trm_data.show.progress import Progress
-from trm_data.sources.base import Sources
+from trm_data.sources.base import LocalSource
 from trm_data.specs import DatasetSpec, OwnOptions, Split
 from trm_data.symmetry.base import Augmenter, Indices, Made, Tokens, keyed_elements
 
@@ -33,7 +33,7 @@ MOST_LOOKED_AT = 64
 """Maximum number of symmetries for which all images are made to find the smallest."""
 
 
-class OwnKind(Kind):
+class OwnKind(StreamKind):
     """A kind of generated puzzles, one grid each. Override all methods not marked optional.
 
     A specification holds the digest of the kind's code: after a change of the code, a build is another dataset.
@@ -112,17 +112,16 @@ class OwnKind(Kind):
         return Geometry(grid_rows=rows, grid_columns=columns, vocabulary_size=tokens)
 
     @override
-    def select(
-        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, cache: Path
-    ) -> Selection:
-        stream = GeneratedStream(partial(self._generated, spec), engine, smallest=32)
+    def open_stream(
+        self, spec: DatasetSpec, source: LocalSource, *, chooser: Chooser, engine: Engine, cache: Path
+    ) -> Stream:
+        return GeneratedStream(partial(self._generated, spec), engine, smallest=32)
 
-        def make_groups(split: Split, chosen: Candidates) -> Groups:
-            aug = spec.aug if split == "train" else 0
-            lists = [self._distinct_ks(spec, chosen, group, aug) for group in range(len(chosen))]
-            return chosen_groups(chosen, stream, Augmentations.of_lists(lists), {})
-
-        return Chooser(spec, progress).choose(stream, stream, make_groups)
+    @override
+    def augmentations(self, spec: DatasetSpec, chosen: Candidates, aug: int) -> Augmentations:
+        return Augmentations.of_lists(
+            [self._distinct_ks(spec, chosen, group, aug) for group in range(len(chosen))]
+        )
 
     @override
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:

@@ -36,10 +36,8 @@ from trm_data.kinds.candidates import Candidates, cache_folder
 from trm_data.kinds.choosing import (
     Checked,
     Chooser,
-    FileStream,
     GeneratedStream,
     Stream,
-    keyed_order,
 )
 from trm_data.kinds.grids import GridKind
 from trm_data.kinds.maze.generate import (
@@ -50,7 +48,7 @@ from trm_data.kinds.maze.generate import (
 from trm_data.kinds.maze.options import MazeOptions, longest_unique_path
 from trm_data.kinds.maze.solve import count_shortest_paths, label_mazes, marked_steps, path_problems
 from trm_data.kinds.maze.source import check_inputs, check_maze_size, check_tokens, decode_maze, read_mazes
-from trm_data.records import Groups, Reject, SourceFile
+from trm_data.records import Groups, Reject
 from trm_data.show.drawing import Drawing
 from trm_data.sources.base import LocalSource
 from trm_data.sources.rows import StatedRows
@@ -196,7 +194,13 @@ class MazeKind(GridKind):
     def open_stream(
         self, spec: DatasetSpec, source: LocalSource, *, chooser: Chooser, engine: Engine, cache: Path
     ) -> Stream:
-        return _open(spec, source, chooser, engine, cache)
+        options = _options(spec)
+        if source.spec.kind == "generated":
+            # Candidates do not depend on how their images are labelled.
+            folder = cache_folder(cache, "maze", spec.seed, asdict(replace(options, labels="rule")))
+            return GeneratedStream(partial(_generated, spec.seed, options), engine, cache=folder)
+        read = read_mazes(source, options.rows, options.columns, progress=chooser.progress)
+        return chooser.file_stream(source, read, partial(_checked, options, source.shown), engine)
 
     @override
     def facts(
@@ -312,22 +316,6 @@ def _other_counts(split: Split, puzzles: BasePuzzles, options: MazeOptions) -> l
             split, "group", wrong_groups, f"has another {what} shortest paths than its catalog row"
         )
     return problems
-
-
-def _open(spec: DatasetSpec, source: LocalSource, chooser: Chooser, engine: Engine, cache: Path) -> Stream:
-    """Open a stream of candidates; a file is read whole."""
-    options = _options(spec)
-    if source.spec.kind == "generated":
-        # Candidates do not depend on how their images are labelled.
-        folder = cache_folder(cache, "maze", spec.seed, asdict(replace(options, labels="rule")))
-        return GeneratedStream(partial(_generated, spec.seed, options), engine, cache=folder)
-    rows, rejects = read_mazes(source, options.rows, options.columns, progress=chooser.progress)
-    chooser.reject(rejects)
-    chooser.sources.append(
-        SourceFile(source.spec.name, source.spec.sha256, len(rows) + len(rejects), source.licence)
-    )
-    check = partial(_checked, options, source.shown)
-    return FileStream(source.spec.name, source.shown, check, rows, keyed_order(spec.seed, len(rows)), engine)
 
 
 def _generated(seed: int, options: MazeOptions, stream: int, bounds: tuple[int, int]) -> Candidates:

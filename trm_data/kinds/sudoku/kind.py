@@ -23,7 +23,6 @@ from trm_data.kinds.base import (
     BasePuzzles,
     CheckedPuzzles,
     Geometry,
-    Kind,
     Scores,
     check_sizes,
     named_problems,
@@ -32,12 +31,10 @@ from trm_data.kinds.candidates import Candidates, cache_folder
 from trm_data.kinds.choosing import (
     Checked,
     Chooser,
-    FileStream,
     GeneratedStream,
     Stream,
-    chosen_groups,
-    keyed_order,
 )
+from trm_data.kinds.grids import StreamKind
 from trm_data.kinds.sudoku.generate import generate
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.kinds.sudoku.solve import legal_grids, rate, solve
@@ -57,10 +54,10 @@ from trm_data.kinds.sudoku.symmetry import (
     num_elements,
     num_symmetries,
 )
-from trm_data.records import Augmentations, Groups, Reject, Selection, SourceFile
+from trm_data.records import Augmentations, Groups, Reject
 from trm_data.show.drawing import Drawing
 from trm_data.show.progress import Progress
-from trm_data.sources.base import LocalSource, Sources
+from trm_data.sources.base import LocalSource
 from trm_data.sources.columns import is_json
 from trm_data.sources.rows import StatedRows
 from trm_data.specs import DatasetSpec, Split
@@ -90,7 +87,7 @@ def _check_enough(spec: DatasetSpec) -> None:
         )
 
 
-class SudokuKind(Kind):
+class SudokuKind(StreamKind):
     """The Sudoku kind."""
 
     name = "sudoku"
@@ -133,10 +130,48 @@ class SudokuKind(Kind):
         return Geometry(grid_rows=side, grid_columns=side, vocabulary_size=sudoku_vocabulary_size(side))
 
     @override
-    def select(
-        self, spec: DatasetSpec, sources: Sources, *, engine: Engine, progress: Progress, cache: Path
-    ) -> Selection:
-        return choose_puzzles(spec, _options(spec), sources, engine=engine, progress=progress, cache=cache)
+    def chooser(self, spec: DatasetSpec, progress: Progress) -> Chooser:
+        options, bins = _options(spec), _options(spec).rating_bins
+        uppers = [*(f" and below {upper:g}" for upper in bins[1:]), ""]
+        return Chooser(
+            spec,
+            progress,
+            bucket=partial(_bucket, options),
+            num_buckets=max(1, len(bins)),
+            selective=bool(bins) or options.min_rating is not None or options.max_rating is not None,
+            names=[f"rating {low:g} and above{upper}" for low, upper in zip(bins, uppers, strict=False)],
+            advice=_advice(spec, options),
+        )
+
+    @override
+    def open_stream(
+        self, spec: DatasetSpec, source: LocalSource, *, chooser: Chooser, engine: Engine, cache: Path
+    ) -> Stream:
+        options = _options(spec)
+        if source.spec.kind == "generated":
+            slow = options.difficulty == "extreme" or options.side > 9
+            folder = cache_folder(cache, "sudoku", spec.seed, *options.box, options.difficulty)
+            return GeneratedStream(
+                partial(_generated, spec.seed, options), engine, cache=folder if slow else None
+            )
+        read = read_puzzles(source, options.side, progress=chooser.progress)
+        low, high, stated = options.min_rating, options.max_rating, read[0].ratings
+        fits = (stated >= (-np.inf if low is None else low)) & (stated <= (np.inf if high is None else high))
+        check = partial(_checked, options.box, source.shown)
+        return chooser.file_stream(source, read, check, engine, fits | np.isnan(stated))
+
+    @override
+    def augmentations(self, spec: DatasetSpec, chosen: Candidates, aug: int) -> Augmentations:
+        return distinct_augmentations(spec.seed, _options(spec).box, chosen, aug)
+
+    @override
+    def chosen_facts(self, chosen: Candidates) -> Mapping[str, Any]:
+        by_file = chosen.facts["rated_by_file"].tolist()
+        return {
+            "rating": chosen.facts["rating"],
+            "rating_source": ["file" if stated else "solver" for stated in by_file],
+            "clues": np.count_nonzero(chosen.inputs != SUDOKU_BLANK, axis=1).astype(np.int32),
+        }
 
     @override
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
@@ -254,55 +289,6 @@ def _symbol(token: int) -> str:
     return DIGITS[digit - 1] if 1 <= digit <= len(DIGITS) else "."
 
 
-def choose_puzzles(
-    spec: DatasetSpec,
-    options: SudokuOptions,
-    sources: Sources,
-    *,
-    engine: Engine,
-    progress: Progress,
-    cache: Path,
-) -> Selection:
-    """Return the groups of every split, the files they came from and the rejected rows."""
-    bins = options.rating_bins
-    selective = bool(bins) or options.min_rating is not None or options.max_rating is not None
-    chooser = Chooser(
-        spec,
-        progress,
-        bucket=partial(_bucket, options),
-        num_buckets=max(1, len(bins)),
-        selective=selective,
-        names=_bin_names(bins),
-        advice=_advice(spec, options),
-    )
-    open_stream = partial(_open, spec, options, chooser=chooser, engine=engine, cache=cache)
-    main = open_stream(sources.main)
-    test = main if sources.test is None else open_stream(sources.test)
-
-    def make_groups(split: Split, chosen: Candidates) -> Groups:
-        aug = spec.aug if split == "train" else 0
-        by_file = chosen.facts["rated_by_file"].tolist()
-        facts = {
-            "rating": chosen.facts["rating"],
-            "rating_source": ["file" if stated else "solver" for stated in by_file],
-            "clues": np.count_nonzero(chosen.inputs != SUDOKU_BLANK, axis=1).astype(np.int32),
-        }
-        augmentations = distinct_augmentations(spec.seed, options.box, chosen, aug)
-        return chosen_groups(chosen, test if split == "test" else main, augmentations, facts)
-
-    return chooser.choose(main, test, make_groups)
-
-
-def _bin_names(bins: tuple[float, ...]) -> list[str]:
-    """Return a description of each rating bin."""
-    uppers = [f" and below {upper:g}" for upper in bins[1:]]
-    return (
-        [f"rating {low:g} and above{upper}" for low, upper in zip(bins, [*uppers, ""], strict=True)]
-        if bins
-        else []
-    )
-
-
 def _advice(spec: DatasetSpec, options: SudokuOptions) -> str:
     """Return the hint for too few puzzles; random minimal puzzles are easy, few have a rating above 10."""
     if spec.source.kind == "generated" and options.box == (3, 3) and options.difficulty == "random":
@@ -312,36 +298,6 @@ def _advice(spec: DatasetSpec, options: SudokuOptions) -> str:
         bounds = f"{'' if low is None else f'{low:g}'}..{'' if high is None else f'{high:g}'}"
         return f", or for other ratings than {bounds}"
     return ""
-
-
-def _open(
-    spec: DatasetSpec,
-    options: SudokuOptions,
-    source: LocalSource,
-    *,
-    chooser: Chooser,
-    engine: Engine,
-    cache: Path,
-) -> Stream:
-    """Open a stream of candidates; a file is read whole."""
-    if source.spec.kind == "generated":
-        slow = options.difficulty == "extreme" or options.side > 9
-        folder = cache_folder(cache, "sudoku", spec.seed, *options.box, options.difficulty)
-        return GeneratedStream(
-            partial(_generated, spec.seed, options), engine, cache=folder if slow else None
-        )
-    rows, rejects = read_puzzles(source, options.side, progress=chooser.progress)
-    chooser.reject(rejects)
-    chooser.sources.append(
-        SourceFile(source.spec.name, source.spec.sha256, len(rows) + len(rejects), source.licence)
-    )
-    order = keyed_order(spec.seed, len(rows))
-    low, high = options.min_rating, options.max_rating
-    stated = rows.ratings[order]
-    fits = np.isnan(stated)
-    fits |= (stated >= (-np.inf if low is None else low)) & (stated <= (np.inf if high is None else high))
-    check = partial(_checked, options.box, source.shown)
-    return FileStream(source.spec.name, source.shown, check, rows, order[fits], engine)
 
 
 def _bucket(options: SudokuOptions, candidates: Candidates) -> NDArray[np.int64]:

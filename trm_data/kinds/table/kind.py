@@ -17,14 +17,11 @@ from trm_data.kinds.choosing import (
     Candidates,
     Checked,
     Chooser,
-    FileStream,
     Stream,
-    keyed_order,
 )
 from trm_data.kinds.grids import GridKind
 from trm_data.kinds.table.options import TableOptions
 from trm_data.kinds.table.source import TableRows, read_table
-from trm_data.records import SourceFile
 from trm_data.show.drawing import Drawing
 from trm_data.sources.base import LocalSource
 from trm_data.specs import DatasetSpec, Split
@@ -72,7 +69,20 @@ class TableKind(GridKind):
     def open_stream(
         self, spec: DatasetSpec, source: LocalSource, *, chooser: Chooser, engine: Engine, cache: Path
     ) -> Stream:
-        return _open(spec, source, chooser, engine)
+        options = _options(spec)
+        read = read_table(source)
+        rows = read[0]
+        if rows.inputs.shape[1] != options.rows * options.columns:
+            raise SpecError(
+                f"{source.shown}: rows have {rows.inputs.shape[1]} cells, the grid is {options.rows}x{options.columns}"
+            )
+        largest = max(int(rows.inputs.max(initial=0)), int(rows.labels.max(initial=0)))
+        if largest >= options.vocabulary_size:
+            raise SpecError(
+                f"{source.shown}: has token {largest}; the vocabulary has {options.vocabulary_size} (0 to "
+                f"{options.vocabulary_size - 1})"
+            )
+        return chooser.file_stream(source, read, partial(_checked, options), engine)
 
     @override
     def check_puzzles(self, spec: DatasetSpec, split: Split, puzzles: BasePuzzles) -> CheckedPuzzles:
@@ -122,26 +132,6 @@ def grid_hashes(options: TableOptions, inputs: NDArray[np.uint8]) -> list[str]:
         hashlib.blake2b(min(image[row].tobytes() for image in images), digest_size=16).hexdigest()
         for row in range(len(inputs))
     ]
-
-
-def _open(spec: DatasetSpec, source: LocalSource, chooser: Chooser, engine: Engine) -> Stream:
-    options = _options(spec)
-    rows, rejects = read_table(source)
-    if rows.inputs.shape[1] != options.rows * options.columns:
-        raise SpecError(
-            f"{source.shown}: rows have {rows.inputs.shape[1]} cells, the grid is {options.rows}x{options.columns}"
-        )
-    largest = max(int(rows.inputs.max(initial=0)), int(rows.labels.max(initial=0)))
-    if largest >= options.vocabulary_size:
-        raise SpecError(
-            f"{source.shown}: has token {largest}; the vocabulary has {options.vocabulary_size} (0 to "
-            f"{options.vocabulary_size - 1})"
-        )
-    chooser.reject(rejects)
-    count = len(rows) + len(rejects)
-    chooser.sources.append(SourceFile(source.spec.name, source.spec.sha256, count, source.licence))
-    order = keyed_order(spec.seed, len(rows))
-    return FileStream(source.spec.name, source.shown, partial(_checked, options), rows, order, engine)
 
 
 def _checked(options: TableOptions, rows: TableRows) -> Checked:
