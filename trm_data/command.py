@@ -19,16 +19,13 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, is_dataclass
 from enum import IntEnum
-from types import FrameType, NoneType
-from typing import Annotated, Any, Literal, NoReturn, Union, get_args, get_origin
+from types import FrameType
+from typing import Annotated, Any, NoReturn, Union, get_args
 
 import tyro
 from tyro.conf import arg, subcommand
 
 from trm_data.errors import OF_SPACE, Note, no_such
-
-LONGEST_ERROR = 10_000
-"""Maximum length of a printed error, in characters; names in files from others can have any length."""
 
 
 class Exit(IntEnum):
@@ -128,38 +125,16 @@ def parse_command(
         sys.exit(Exit.ERROR)
     if listed := list(arguments) in (["-h"], ["--help"]):
         description = f"{description} `{program} COMMAND --help` shows options and examples."
-    registry = tyro.constructors.ConstructorRegistry()
-    registry.primitive_rule(_choice_or_none)
-    with registry:
-        command = tyro.cli(
-            _briefly(commands) if listed else commands,
-            prog=program,
-            description=description,
-            args=list(arguments),
-            config=PARSING,
-            return_unknown_args=rest,
-        )
+    command = tyro.cli(
+        _briefly(commands) if listed else commands,
+        prog=program,
+        description=description,
+        args=list(arguments),
+        config=PARSING,
+        return_unknown_args=rest,
+    )
     keep_ctrl_c()
     return command
-
-
-def _choice_or_none(
-    info: tyro.constructors.PrimitiveTypeInfo,
-) -> tyro.constructors.PrimitiveConstructorSpec[Any] | None:
-    """Parse `Literal[...] | None`: the choices in their order, without `None`, which is only a default."""
-    kind: Any = info.type
-    literal, *others = [each for each in get_args(kind) if each is not NoneType] or [None]
-    if others or get_origin(literal) is not Literal or NoneType not in get_args(kind):
-        return None
-    choices = tuple(map(str, get_args(literal)))
-    return tyro.constructors.PrimitiveConstructorSpec(
-        nargs=1,
-        metavar="{" + ",".join(choices) + "}",
-        instance_from_str=lambda words: get_args(literal)[choices.index(words[0])],
-        is_instance=lambda value: value is None or value in get_args(literal),
-        str_from_instance=lambda value: [str(value)],
-        choices=choices,
-    )
 
 
 def _briefly(commands: Any) -> Any:
@@ -214,8 +189,8 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         full = isinstance(error, OSError) and error.errno in OF_SPACE
         if full:
             _drop_output()  # or Python writes it at exit, fails and prints a second error
-        said = _shortened(f"{program}: {_of_system(error)}")
-        print(f"{said}{'; free some space; the same command resumes' if full else ''}", file=sys.stderr)
+        advice = "; free some space; the same command resumes" if full else ""
+        print(f"{program}: {_of_system(error)}{advice}", file=sys.stderr)
         sys.exit(getattr(error, "exit_code", Exit.ERROR))
     except Exception as error:
         if str(error) == "Query interrupted":  # DuckDB's RuntimeError in place of KeyboardInterrupt
@@ -250,14 +225,6 @@ def _drop_output() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-
-
-def _shortened(text: str) -> str:
-    """Shorten an error message in the middle if it contains a very long name or value."""
-    if len(text) <= LONGEST_ERROR:
-        return text
-    half = LONGEST_ERROR // 2
-    return f"{text[:half]} ... ({len(text):,} characters) ... {text[-half:]}"
 
 
 def _of_system(error: Exception) -> str:

@@ -10,7 +10,6 @@ import errno
 import re
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from itertools import takewhile
 
 OF_SPACE = (errno.ENOSPC, errno.EDQUOT)
 OF_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
@@ -178,13 +177,8 @@ def closest(name: str, known: Iterable[str]) -> str | None:
     if begin_so:
         return by_spelling[min(begin_so, key=len)]
 
-    def likeness(each: str) -> float:
-        # The beginning is rarely misspelled.
-        shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(wanted, each, strict=False)))
-        return difflib.SequenceMatcher(None, each, wanted).ratio() + shared / len(wanted)
-
-    similar = difflib.get_close_matches(wanted, by_spelling, n=10)
-    return by_spelling[max(similar, key=likeness)] if similar else None
+    similar = difflib.get_close_matches(wanted, by_spelling, n=1)
+    return by_spelling[similar[0]] if similar else None
 
 
 def one_of(option: str, choices: Iterable[str], given: str) -> str:

@@ -43,7 +43,6 @@ RUNS = ["quickstart-2626ad84-s0", "quickstart_064-365f076b-s2", "exp01a-0123abcd
     [
         ("sudoko", ["arc", "maze", "sudoku", "table"], "sudoku"),
         ("Sudoku", ["arc", "sudoku"], "sudoku"),
-        ("rum", ["rm", "run", "list"], "run"),
         ("quickstart-7b5f7e87-s0", RUNS, "quickstart-2626ad84-s0"),
         (
             "sudoku-2x3",
