@@ -23,7 +23,6 @@ from trm_data.show.table import (
     markdown_cell,
     numeric_columns,
     table_lines,
-    vertical_lines,
     visible,
 )
 
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
 
     from trm_data.show.drawing import Drawing
 
-OutputFormat = Literal["table", "vertical", "csv", "json", "markdown", "parquet"]
-"""Output format of a query; `vertical` prints a line for every column of every row."""
+OutputFormat = Literal["table", "csv", "json", "markdown", "parquet"]
+"""Output format of a query."""
 
 DRAWN: OutputFormat = "table"
 """Default output format, for human readers."""
@@ -92,8 +91,6 @@ def result_bytes(result: QueryResult, form: OutputFormat) -> bytes:
 def _text(result: QueryResult, form: OutputFormat) -> str:
     if form == "table":
         return "\n".join(["", *table_lines(result.columns, result.rows), "", ""])
-    if form == "vertical":
-        return "\n".join([*vertical_lines(result.columns, result.rows), ""])
     text = io.StringIO()
     if form == "csv":
         import csv

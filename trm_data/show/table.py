@@ -96,18 +96,6 @@ def _below(text: str, width: int | None) -> list[str]:
     return [f" {'  ' * (at > 0)}{line}" for at, line in enumerate(wrapped)]
 
 
-def vertical_lines(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """Return the rows one below another, each with a line for every column."""
-    widest = max(map(_width, columns), default=0)
-    lines: list[str] = []
-    for number, row in enumerate(rows, start=1):
-        if len(rows) > 1:
-            lines += [""] * (number > 1) + [f" row {number:,} of {len(rows):,}"]
-        for name, value in zip(columns, row, strict=True):
-            lines.append(f" {name}{' ' * (widest - _width(name))}   {cell_text(value)}".rstrip())
-    return lines or [" (no rows)"]
-
-
 def cell_text(value: object) -> str:
     """Return a value as text on one line."""
     if value is None:

@@ -35,7 +35,7 @@ FormatOption = Annotated[
     arg(
         name="format",
         metavar="{" + ",".join(get_args(OutputFormat)) + "}",
-        help="Output format (default: from the extension of --out, else table). vertical has a line for each column.",
+        help="Output format (default: from the extension of --out, else table).",
         help_behavior_hint="",
     ),
 ]
@@ -114,7 +114,7 @@ def give_answer(result: QueryResult, form: OutputFormat, out: str | None, *, wid
         wide: Print all rows and columns, even if they do not fit the terminal.
     """
     if out is None:
-        print_result(result, form, wide=wide, hint="; --wide or --format vertical shows all")
+        print_result(result, form, wide=wide, hint="; --wide shows all")
         return
     from trm_data.show.render import result_bytes
     from trm_data.storage.atomic import write_bytes

@@ -59,7 +59,7 @@ def test_a_value_is_the_same_in_every_form(sql: str, value: Any) -> None:
 def test_bytes_are_hexadecimal_in_text() -> None:
     query = r"SELECT '\x00\xFFa'::BLOB AS x"
     assert json.loads(result_bytes(ask(query), "json")) == [{"x": "00ff61"}]
-    for form in ("csv", "table", "vertical", "markdown"):
+    for form in ("csv", "table", "markdown"):
         assert "00ff61" in result_bytes(ask(query), form).decode()
     assert frame_locked(duckdb.connect(), query)["x"].to_list() == [b"\x00\xffa"]
 
@@ -109,7 +109,7 @@ def test_text_sends_no_commands_to_a_terminal(
     found = ask("SELECT '\x1b[31m' AS x")
     print_result(found, "csv")
     assert capsys.readouterr().out == "x\n\x1b[31m\n"
-    for form in ("csv", "json", "table", "vertical", "markdown"):
+    for form in ("csv", "json", "table", "markdown"):
         terminal = Terminal()
         monkeypatch.setattr("sys.stdout", terminal)
         print_result(found, form)

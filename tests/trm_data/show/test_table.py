@@ -7,7 +7,7 @@ import io
 import pytest
 
 from trm_data.show.render import print_table
-from trm_data.show.table import csv_cell, markdown_cell, table_lines, vertical_lines
+from trm_data.show.table import csv_cell, markdown_cell, table_lines
 
 NAME = "sudoku-2x3-generated-500-aug-1000"
 DIGEST = "d1d6fc65c165fb7a8e82246eebea457c7079016da05a21bb15c311da3cfccc8d"
@@ -89,7 +89,6 @@ def test_two_columns_of_words_share_what_room_there_is() -> None:
 def test_a_line_end_in_a_value_makes_no_second_row_and_no_escape_reaches_the_terminal() -> None:
     lines = table_lines(["text"], [("two\nlines\x1b[2J\x9b",)])
     assert lines[2:] == [r" two\nlines\x1b[2J\x9b"]
-    assert vertical_lines(["text"], [("a\rb",)]) == [r" text   a\rb"]
 
 
 def test_letters_of_two_places_keep_columns_aligned() -> None:
@@ -99,19 +98,6 @@ def test_letters_of_two_places_keep_columns_aligned() -> None:
 
 def test_nothing_found_is_said() -> None:
     assert table_lines(["n"], [])[-1] == " (no rows)"
-    assert vertical_lines(["n"], []) == [" (no rows)"]
-
-
-def test_a_wide_row_is_read_from_above() -> None:
-    assert vertical_lines(["a", "long_name"], [(1, "x"), (None, "y z")]) == [
-        " row 1 of 2",
-        " a           1",
-        " long_name   x",
-        "",
-        " row 2 of 2",
-        " a           NULL",
-        " long_name   y z",
-    ]
 
 
 @pytest.mark.parametrize(

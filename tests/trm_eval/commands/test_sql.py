@@ -35,7 +35,7 @@ def test_a_root_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("form", ["table", "vertical", "csv", "json", "markdown", "parquet"])
+@pytest.mark.parametrize("form", ["table", "csv", "json", "markdown", "parquet"])
 def test_every_form_goes_to_a_file_whole(evaluated: Evaluated, tmp_path: Path, form: str) -> None:
     path = tmp_path / "answer"
     path.write_text("old")
