@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import asdict, dataclass, field, fields, make_dataclass
+from dataclasses import asdict, dataclass, field, make_dataclass
 from functools import partial
 from typing import Annotated, Any, Literal, Union
 
@@ -13,10 +13,10 @@ from tyro.conf import Positional, arg, subcommand
 from trm_data.building.fields import build_fields, build_named, named_fields
 from trm_data.command import Json, Root, emit
 from trm_data.commands.common import facts_of, print_built, print_estimate
-from trm_data.errors import UsageError, closest
+from trm_data.errors import UsageError
 from trm_data.kinds.fields import NO_DEFAULT_SHOWN, BuildFields, BuildOwn
 from trm_data.kinds.registry import KindParts, built_in, own_kind
-from trm_data.storage.root import resolve_root
+from trm_data.storage.root import Layout, resolve_root
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,6 @@ class BuildNamed:
 
     def run(self) -> int:
         """Build the dataset."""
-        from trm_data.building.estimate import estimate_build
         from trm_data.named import named_dataset
 
         if self.dataset is None:
@@ -60,12 +59,9 @@ class BuildNamed:
             return 0
         named, layout = named_dataset(self.dataset), resolve_root(self.root)
         if self.dry_run:
-            request = named_fields(named, self._changes()).request()
-            estimate = estimate_build(request, layout)
-            emit(asdict(estimate), partial(print_estimate, estimate), as_json=self.json)
-        else:
-            built = build_named(named, self._changes(), layout)
-            emit(facts_of(built), partial(print_built, built), as_json=self.json)
+            return _estimate(named_fields(named, self._changes()), layout)
+        built = build_named(named, self._changes(), layout)
+        emit(facts_of(built), partial(print_built, built), as_json=self.json)
         return 0
 
     def _changes(self) -> dict[str, object]:
@@ -139,53 +135,39 @@ def name_subcommand(arguments: list[str]) -> list[str]:
     """Insert the subcommand `named` for `build NAME`."""
     if arguments[:1] != ["build"]:
         return arguments
-    if len(arguments) < 2:
-        raise UsageError(_name_first([]))
-    first = arguments[1]
-    known = {name for name, parts in built_in().items() if parts.fields is not None} | {NAMED}
-    if first in known or first in ("-h", "--help"):
+    words = arguments[1:]
+    kinds = [name for name, parts in built_in().items() if parts.fields is not None]
+    if words and (words[0] in (*kinds, NAMED, "-h", "--help") or own_kind(words[0]) is not None):
         return arguments
-    if own_kind(first) is not None:
-        return arguments
-    _check_named(arguments[1:], known)
-    return ["build", NAMED, *arguments[1:]]
-
-
-def _check_named(words: list[str], kinds: set[str]) -> None:
-    """Raise an error for an unknown dataset name, and for options before a kind."""
-    if not words[0].startswith("-"):
-        from trm_data.named import named_dataset
-
-        named_dataset(words[0])
-    elif later := next((word for word in words if word in kinds), None):
+    if not words or words[0].startswith("-"):
+        command = " ".join(["trm-data build KIND", *words])
         raise UsageError(
-            f"name the kind first: trm-data build {later} [options] (trm-data build {later} --help)"
+            f"name first what to build: {command}; a kind ({', '.join(kinds)}) or a named dataset "
+            "(trm-data build --help)"
         )
-    elif words[0].startswith("--") and not words[0].startswith("--tyro-"):
-        names = [each.name.replace("_", "-") for each in fields(BuildNamed)]
-        if closest(words[0].removeprefix("--").partition("=")[0], names) is None:
-            raise UsageError(_name_first(words))
+    from trm_data.named import named_dataset
 
-
-def _name_first(words: list[str]) -> str:
-    kinds = ", ".join(name for name, parts in built_in().items() if parts.fields is not None)
-    command = " ".join(["trm-data build KIND", *words])
-    return f"name first what to build: {command}; a kind ({kinds}) or a named dataset (trm-data build --help)"
+    named_dataset(words[0])
+    return ["build", NAMED, *words]
 
 
 def run_fields(fields: BuildFields) -> int:
     """Build the requested dataset and print a summary."""
     layout = resolve_root(fields.root)
     if fields.dry_run:
-        from trm_data.building.estimate import estimate_build
-        from trm_data.building.flow import check_shard_examples
-
-        check_shard_examples(fields.shard_examples)
-        estimate = estimate_build(fields.request(), layout)
-        emit(asdict(estimate), partial(print_estimate, estimate), as_json=fields.json)
-        return 0
+        return _estimate(fields, layout)
     built = build_fields(fields, layout)
     emit(facts_of(built), partial(print_built, built), as_json=fields.json)
+    return 0
+
+
+def _estimate(fields: BuildFields, layout: Layout) -> int:
+    from trm_data.building.estimate import estimate_build
+    from trm_data.building.flow import check_shard_examples
+
+    check_shard_examples(fields.shard_examples)
+    estimate = estimate_build(fields.request(), layout)
+    emit(asdict(estimate), partial(print_estimate, estimate), as_json=fields.json)
     return 0
 
 
