@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
@@ -23,7 +24,6 @@ from trm_data.manifest import Manifest, SplitEntry
 from trm_data.records import Augmentations, Rows
 from trm_data.shards.reader import GROUP_DIGEST_BYTES, group_digests, read_rows, split_digest
 from trm_data.specs import Split
-from trm_data.storage.atomic import file_sha256, parse_json, write_json
 from trm_data.storage.root import DatasetFolder
 from trm_data.symmetry.base import Augmenter
 
@@ -133,17 +133,7 @@ def open_virtual(folder: DatasetFolder, manifest: Manifest, split: Split) -> tup
             f"{manifest.name}: its rows are computed by the kind {manifest.kind}, whose code has changed since the "
             "build. Install the code that built it, or build it again under another name"
         )
-    rows = Rows.concatenate(
-        [
-            read_rows(
-                folder.open(shard),
-                sequence_length=manifest.sequence_length,
-                num_records=shard.num_records,
-                num_examples=shard.num_examples,
-            )
-            for shard in manifest.splits[split].shards
-        ]
-    )
+    rows = Rows.concatenate(list(_read_shards(folder, manifest, manifest.splits[split])))
     groups = read_groups(folder, manifest, split)
     if len(rows) != len(groups.inputs):
         raise CorruptDatasetError(f"{manifest.name} {split}: the catalog's puzzles are not those of the rows")
@@ -270,7 +260,7 @@ _COLUMNS = (*_CELLS, "puzzle_identifiers", "groups", "augmentations", "examples"
 def _mapped_rows(folder: DatasetFolder, manifest: Manifest, entry: SplitEntry, split: str) -> Rows:
     """Memory-map rows from decoded files named by the split's digest, which the first process writes.
 
-    The shards are checked at every opening, as for rows in memory. Decoded files with wrong bytes are decoded again.
+    Shards and rows are checked at every opening, as for rows in memory. Other rows are decoded again.
     """
     for shard in entry.shards:
         folder.open(shard)
@@ -278,26 +268,16 @@ def _mapped_rows(folder: DatasetFolder, manifest: Manifest, entry: SplitEntry, s
     decoded.mkdir(parents=True, exist_ok=True)
     with (decoded / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        complete = decoded / "complete.json"
-        if _noted(complete) != _file_digests(decoded):
-            complete.unlink(missing_ok=True)
-            _decode_to_files(folder, manifest, entry, split, decoded)
-            write_json(complete, _file_digests(decoded))
+        with suppress(OSError, ValueError, CorruptDatasetError):  # missing, cut off, or damaged
+            rows = _map_files(decoded)
+            _check_digest(folder, manifest, entry, group_digests(rows), split)
+            return rows
+        _decode_to_files(folder, manifest, entry, split, decoded)
+        return _map_files(decoded)
+
+
+def _map_files(decoded: Path) -> Rows:
     return Rows(**{column: np.load(decoded / f"{column}.npy", mmap_mode="r") for column in _COLUMNS})
-
-
-def _noted(complete: Path) -> object:
-    """Return the recorded digests of the complete decoded files, or None if there is no readable record."""
-    try:
-        return parse_json(complete.read_bytes())
-    except (OSError, ValueError):
-        return None
-
-
-def _file_digests(folder: Path) -> dict[str, str]:
-    """Return the sha256 of each existing decoded file."""
-    paths = [folder / f"{column}.npy" for column in _COLUMNS]
-    return {path.name: file_sha256(path) for path in paths if path.is_file()}
 
 
 def _decode_to_files(
