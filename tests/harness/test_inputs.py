@@ -32,7 +32,7 @@ from trm_data.kinds.table.source import read_table
 from trm_data.manifest import find_manifest, read_manifest
 from trm_data.named import names_of
 from trm_data.shards.reader import read_rows
-from trm_data.shards.writer import sidecar_from_bytes, sidecar_path
+from trm_data.shards.writer import sidecar_from_bytes
 from trm_data.sources.base import LocalSource, parse_source
 from trm_data.sources.published import read_imported
 from trm_data.specs import SourceSpec, check_name
@@ -174,7 +174,7 @@ def readers(run: Evaluated, folder: Path) -> dict[str, Reader]:
             (dataset / "manifest.json").read_bytes(),
             through("root/datasets/small/manifest.json", lambda: find_manifest(layout.dataset("small"))),
         ),
-        "sidecar": Reader(sidecar_path(shard).read_bytes(), sidecar_from_bytes),
+        "sidecar": Reader(Path(f"{shard}.json").read_bytes(), sidecar_from_bytes),
         "block": Reader(block, lambda record: decode_block(record, block_schema(36))),
         "shard": Reader(
             shard.read_bytes(),

@@ -28,7 +28,6 @@ from trm_data.export import export_dataset
 from trm_data.loader.dataset import open_dataset
 from trm_data.manifest import MANIFEST, _digest, read_manifest
 from trm_data.records import SourceFile
-from trm_data.shards.writer import sidecar_path
 from trm_data.storage.root import Layout
 from trm_data.verify.flow import verify_dataset
 from trm_eval.tables.query import query_results
@@ -43,7 +42,7 @@ def layout(small_layout: Layout, tmp_path: Path) -> Layout:
 
 
 def first_sidecar(layout: Layout) -> Path:
-    return sidecar_path(sorted(layout.dataset("small").here.glob("train-*.array_record"))[0])
+    return sorted(layout.dataset("small").here.glob("train-*.array_record.json"))[0]
 
 
 def run(program: str, *arguments: str, root: Path) -> subprocess.CompletedProcess[str]:

@@ -18,7 +18,6 @@ from trm_data.shards.writer import (
     sidecar_from_bytes,
     sidecar_name,
     sidecar_to_bytes,
-    whole_shard,
     write_shard,
 )
 from trm_data.specs import BLOCK_EXAMPLES, DatasetSpec, Split
@@ -99,31 +98,23 @@ def write_job(job: ShardJob) -> WrittenShard:
             yield rows
 
     spec_digest = job.spec.digest()
-    path = job.folder.working(job.file)
-    stored = _stored_shard(job, spec_digest)
-    info = stored or whole_shard(path, spec_digest)
+    info = _stored_shard(job, spec_digest)
     examples = int(counts.sum())
-    asked = (job.file, job.first_group, len(groups), examples, -(-examples // BLOCK_EXAMPLES))
-    if info is not None and asked == _what(info):
+    asked = (job.first_group, len(groups), examples, -(-examples // BLOCK_EXAMPLES))
+    if info and asked == (info.first_group, info.num_groups, info.num_examples, info.num_records):
         if b"".join(map(group_digests, parts())) == info.group_digest_bytes():
-            if stored is None:
-                _publish(job, info)
             return WrittenShard(info, True, _joined(made_parts))
         made_parts.clear()
     info = write_shard(
-        path,
+        job.folder.working(job.file),
         parts(),
         sequence_length=groups.inputs.shape[1],
         spec_digest=spec_digest,
         first_group=job.first_group,
     )
-    _publish(job, info)
+    job.folder.publish_built(info, job.lease.check)
+    job.folder.publish_note(sidecar_name(job.file), sidecar_to_bytes(info), job.lease.check)
     return WrittenShard(info, False, _joined(made_parts))
-
-
-def _what(info: ShardInfo) -> tuple[str, int, int, int, int]:
-    """Return the content of a shard according to its sidecar: name, first group, groups, examples and records."""
-    return info.file, info.first_group, info.num_groups, info.num_examples, info.num_records
 
 
 def _stored_shard(job: ShardJob, spec_digest: str) -> ShardInfo | None:
@@ -133,12 +124,6 @@ def _stored_shard(job: ShardJob, spec_digest: str) -> ShardInfo | None:
     if info is None or info.spec_digest != spec_digest or info.file != job.file:
         return None
     return None if job.folder.damaged([info]) else info
-
-
-def _publish(job: ShardJob, info: ShardInfo) -> None:
-    """Publish a shard and then its sidecar."""
-    job.folder.publish_built(info, job.lease.check)
-    job.folder.publish_note(sidecar_name(job.file), sidecar_to_bytes(info), job.lease.check)
 
 
 def _joined(parts: list[MadeRows]) -> MadeRows | None:

@@ -1,6 +1,6 @@
-"""Write one shard of whole groups: temporary file, close, check, rename, sidecar.
+"""Write one shard of whole groups: temporary file, close, check, rename.
 
-Input: a stream of `Rows`, each with whole groups. Output: the shard, and its sidecar as `ShardInfo`.
+Input: a stream of `Rows`, each with whole groups. Output: the shard, and the content of its sidecar as `ShardInfo`.
 Neighbours: `trm_data.building.shard_job` calls `write_shard`, `reader` reads what was written.
 
 Names of shard files are `<split>-00003-of-00016.array_record`, each with a sidecar `<shard>.json`.
@@ -26,7 +26,6 @@ from trm_data.storage.atomic import (
     parse_json,
     sync_file,
     temporary_path,
-    write_bytes,
 )
 from trm_data.storage.root import FileEntry
 
@@ -41,11 +40,6 @@ def shard_name(split: str, shard: int, num_shards: int) -> str:
 def sidecar_name(shard: str) -> str:
     """Return the file name of a shard's sidecar, the small JSON file that marks the shard as complete."""
     return f"{shard}.json"
-
-
-def sidecar_path(shard: Path) -> Path:
-    """Return the path of a shard's sidecar."""
-    return shard.with_name(sidecar_name(shard.name))
 
 
 WRITER_OPTIONS = "group_size:1,zstd:1"
@@ -104,7 +98,6 @@ def write_shard(
         )
         sync_file(temporary)
         temporary.replace(path)
-        write_bytes(sidecar_path(path), sidecar_to_bytes(info))
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise BuildError(not_written(path, error, "build again")) from error
@@ -173,21 +166,3 @@ def sidecar_from_bytes(content: bytes) -> ShardInfo | None:
         return info if sidecar_to_bytes(info) == content else None
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
-
-
-def read_sidecar(shard: Path) -> ShardInfo | None:
-    """Return the sidecar of a shard, or None if there is none that this version can read."""
-    try:
-        return sidecar_from_bytes(sidecar_path(shard).read_bytes())
-    except FileNotFoundError:
-        return None
-
-
-def whole_shard(path: Path, spec_digest: str) -> ShardInfo | None:
-    """Return the sidecar of a complete existing shard for this specification, else None."""
-    info = read_sidecar(path)
-    if info is None or info.spec_digest != spec_digest or not path.is_file():
-        return None
-    if path.stat().st_size != info.size_bytes or file_sha256(path) != info.sha256:
-        return None
-    return info
