@@ -22,7 +22,8 @@ from report import Report
 from scipy.stats import ks_2samp, spearmanr  # pyright: ignore[reportMissingTypeStubs, reportUnknownVariableType]
 
 from trm_data.encode import MAZE_WALL
-from trm_data.kinds.maze.generate import default_min_path, generate_mazes
+from trm_data.kinds.maze.generate import generate_mazes
+from trm_data.kinds.maze.options import usual_min_path
 from trm_data.kinds.maze.solve import label_mazes
 from trm_data.kinds.sudoku.generate import generate, generate_hard
 from trm_data.kinds.sudoku.solve import rate, solve
@@ -146,7 +147,7 @@ def measure_hard(report: Report, folder: Path, repeats: int) -> None:
 def measure_mazes(report: Report, folder: Path, repeats: int) -> None:
     """Hard mazes: rate, and their moments against the published set's."""
     for side, count, target in ((30, 200, 100), (50, 30, None)):
-        least = default_min_path(side, side)
+        least = usual_min_path(side, side, unique=False)
         report.measure(
             f"generate {side}x{side} mazes, {least} steps at least",
             lambda side=side, count=count, least=least: generate_mazes(

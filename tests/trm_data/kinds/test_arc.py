@@ -100,7 +100,7 @@ def test_the_catalog_undoes_every_row(folder, layout: Layout) -> None:
         moved = 0
         for row, (name, example, dihedral, colours, row_offset, column_offset, element) in enumerate(found):
             symmetry = ArcSymmetry(dihedral, tuple(map(int, colours)))
-            assert symmetry.index == element
+            assert ArcSymmetry.from_index(element) == symmetry
             original = task(100 * int(name.removeprefix("task")))
             training = int(name.removeprefix("task")) < 10
             pairs = original["train"] + original["test"] if training else original[split]

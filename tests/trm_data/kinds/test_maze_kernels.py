@@ -25,8 +25,9 @@ from scipy.stats import chi2, ks_2samp
 from trm_data.encode import MAZE_FREE, MAZE_GOAL, MAZE_START, MAZE_WALL
 from trm_data.errors import SpecError
 from trm_data.kinds.maze import boards
-from trm_data.kinds.maze.generate import _generate, choose_scale, default_min_path, generate_mazes, wall_range
+from trm_data.kinds.maze.generate import _generate, choose_scale, generate_mazes, wall_range
 from trm_data.kinds.maze.kind import layout_hashes, maze_hashes
+from trm_data.kinds.maze.options import usual_min_path
 from trm_data.kinds.maze.solve import label_mazes, path_problems
 from trm_data.kinds.maze.source import decode_maze, encode_maze, read_mazes
 from trm_data.kinds.vectors import any_bit
@@ -323,7 +324,7 @@ WIDE = [pytest.param(*size, marks=pytest.mark.integration) for size in ((3, 64),
 )
 def test_every_size_has_mazes(rows: int, columns: int) -> None:
     """The narrow range of walls needs a few corrections of a layout, the wide one none."""
-    min_path = default_min_path(rows, columns) if rows < 50 else 150
+    min_path = usual_min_path(rows, columns, unique=False) if rows < 50 else 150
     low, high = 0.3, 0.4
     mazes = generate_mazes(2, 1, 0, 4, rows, columns, min_path, low, high)
     found = label_mazes(mazes, rows, columns)  # checks one start, one goal, known tokens
@@ -355,7 +356,7 @@ def test_a_maze_depends_on_its_number_alone() -> None:
 
 def test_default_paths() -> None:
     sizes = [(3, 3), (5, 5), (9, 9), (10, 20), (20, 20), (30, 30), (20, 45), (50, 50), (64, 64)]
-    assert [default_min_path(*size) for size in sizes] == [4, 12, 27, 47, 70, 109, 109, 187, 242]
+    assert [usual_min_path(*size, unique=False) for size in sizes] == [4, 12, 27, 47, 70, 109, 109, 187, 242]
 
 
 def test_wall_ranges() -> None:
@@ -393,5 +394,5 @@ def test_what_cannot_be_found_is_said() -> None:
     ],
 )
 def test_mazes_are_those_of_every_version(rows: int, columns: int, digest: str) -> None:
-    mazes = generate_mazes(3, 1, 0, 4, rows, columns, default_min_path(rows, columns), 0.3, 0.5)
+    mazes = generate_mazes(3, 1, 0, 4, rows, columns, usual_min_path(rows, columns, unique=False), 0.3, 0.5)
     assert hashlib.sha256(mazes.tobytes()).hexdigest()[:16] == digest

@@ -69,14 +69,6 @@ class ArcSymmetry:
             colours.append(left.pop(place))
         return cls(dihedral, tuple(colours))
 
-    @property
-    def index(self) -> int:
-        """Index of this element."""
-        rank = 0
-        for i, colour in enumerate(self.colours[1:], start=1):
-            rank = rank * (COLOURS - i) + sum(later < colour for later in self.colours[i + 1 :])
-        return self.dihedral + DIHEDRAL_COUNT * rank
-
     def apply(self, grid: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Return the image of a grid of colours."""
         return np.asarray(Dihedral(self.dihedral).apply(np.array(self.colours, np.uint8)[grid]), np.uint8)
@@ -90,7 +82,7 @@ class ArcSymmetry:
 
     def published_name(self, task: str) -> str:
         """Return the published builder's name of this image of a task; for the identity, the task's own name."""
-        if self.index == 0:
+        if not self.dihedral and self.colours == tuple(range(COLOURS)):
             return task
         return f"{task}|||t{self.dihedral}|||{''.join(map(str, self.colours))}"
 

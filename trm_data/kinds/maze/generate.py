@@ -43,17 +43,6 @@ _MARGIN = 2
 _LARGEST_SCALE = 20
 
 
-def default_min_path(rows: int, columns: int) -> int:
-    """Return the minimum path that makes mazes of a size about as rare as 109 steps makes those of 30x30.
-
-    About 2e-5 of random pairs are that far apart, at the published wall shares: 12 steps for 5x5, 27 for 9x9,
-    70 for 20x20, 109 for 30x30, 187 for 50x50, 242 for 64x64. Measured for sides of 3 to 64; linear in the root of
-    the number of cells.
-    """
-    check_maze_size(rows, columns)
-    return usual_min_path(rows, columns, unique=False)
-
-
 def wall_range(rows: int, columns: int, wall_low: float, wall_high: float) -> tuple[int, int]:
     """Return the minimum and maximum number of walls: 270 and 450 for 30x30 and shares 0.3 to 0.5."""
     if not 0 <= wall_low <= wall_high < 1:
@@ -213,6 +202,6 @@ def _generate(
         raise SpecError(
             f"no maze of {rows}x{columns} cells with {low} to {high} walls and a path of at least {min_path} "
             f"steps among {most_layouts:,} random layouts: Choose a shorter path (default at this size: "
-            f"{default_min_path(rows, columns)}) or another range of walls"
+            f"{usual_min_path(rows, columns, unique=False)}) or another range of walls"
         )
     return mazes, shares

@@ -96,15 +96,6 @@ class SudokuSymmetry:
     columns: tuple[int, ...]
     digits: tuple[int, ...]
 
-    def __post_init__(self) -> None:
-        side = check_boxes(self.box_rows, self.box_columns)
-        if self.transpose and self.box_rows != self.box_columns:
-            raise ValueError(f"transpose: boxes {self.box_rows}x{self.box_columns} are not square")
-        _check_lines("rows", self.rows, side, self.box_rows)
-        _check_lines("columns", self.columns, side, self.box_columns)
-        if sorted(self.digits) != list(range(1, side + 1)):
-            raise ValueError(f"digits: got {self.digits}; expected a permutation of 1..{side}")
-
     @classmethod
     def from_index(cls, index: int, box_rows: int, box_columns: int) -> Self:
         """Return the element of an index."""
@@ -125,23 +116,6 @@ class SudokuSymmetry:
             _lines_from_rank(columns, box_columns, box_rows),
             tuple(value + 1 for value in _permutation_from_rank(rank, side)),
         )
-
-    @property
-    def index(self) -> int:
-        """Index of this element."""
-        shape = radices(self.box_rows, self.box_columns)
-        side = self.box_rows * self.box_columns
-        rows = _rank_of_lines(self.rows, self.box_rows)
-        columns = _rank_of_lines(self.columns, self.box_columns)
-        structure = int(self.transpose) + shape.transpose * (rows + shape.rows * columns)
-        rank = _rank_of_permutation(tuple(value - 1 for value in self.digits))
-        rank = (rank - _digit_offset(structure, shape, side)) % math.factorial(side)
-        q, rest = divmod(rank, shape.digit_stride)
-        if rest or q >= shape.digits:
-            raise ValueError(
-                f"index: {self} is beyond the {num_elements(self.box_rows, self.box_columns)} indices"
-            )
-        return structure + shape.structure * q
 
     def apply(self, grids: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Return the images of one flat grid [S] or several [N, S], 0 for blank."""
@@ -259,15 +233,6 @@ def _digit_offset(structure: int, shape: Radices, side: int) -> int:
     return 0 if shape.digit_stride == 1 else mix_word(structure) % math.factorial(side)
 
 
-def _check_lines(name: str, lines: tuple[int, ...], side: int, size: int) -> None:
-    if sorted(lines) != list(range(side)):
-        raise ValueError(f"{name}: got {lines}; expected a permutation of 0..{side - 1}")
-    if any(
-        len({line // size for line in lines[start : start + size]}) != 1 for start in range(0, side, size)
-    ):
-        raise ValueError(f"{name}: got {lines}, which tears a band of {size} apart")
-
-
 def _lines_from_rank(rank: int, size: int, bands: int) -> tuple[int, ...]:
     """Return the order of `bands` bands (or stacks) of `size` lines each."""
     rank, outer = divmod(rank, math.factorial(bands))
@@ -278,16 +243,6 @@ def _lines_from_rank(rank: int, size: int, bands: int) -> tuple[int, ...]:
     return tuple(lines)
 
 
-def _rank_of_lines(lines: tuple[int, ...], size: int) -> int:
-    bands = len(lines) // size
-    rank = 0
-    for band in range(bands - 1, -1, -1):
-        inner = tuple(line % size for line in lines[band * size : (band + 1) * size])
-        rank = rank * math.factorial(size) + _rank_of_permutation(inner)
-    outer = tuple(lines[band * size] // size for band in range(bands))
-    return rank * math.factorial(bands) + _rank_of_permutation(outer)
-
-
 def _permutation_from_rank(rank: int, size: int) -> tuple[int, ...]:
     """Return the permutation of range(size) with this rank in lexicographic order."""
     left = list(range(size))
@@ -296,13 +251,6 @@ def _permutation_from_rank(rank: int, size: int) -> tuple[int, ...]:
         place, rank = divmod(rank, math.factorial(remaining))
         order.append(left.pop(place))
     return tuple(order)
-
-
-def _rank_of_permutation(order: tuple[int, ...]) -> int:
-    rank = 0
-    for i, value in enumerate(order):
-        rank = rank * (len(order) - i) + sum(later < value for later in order[i + 1 :])
-    return rank
 
 
 def _inverted(order: tuple[int, ...]) -> tuple[int, ...]:
