@@ -13,7 +13,7 @@ from pathlib import Path
 
 from trm_data.building.estimate import already_built, find_folder
 from trm_data.building.finish import finish_build
-from trm_data.building.shard_job import ShardJob, WrittenShard, write_job
+from trm_data.building.shard_job import ShardJob, write_job
 from trm_data.engine import Engine
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import SpecError
@@ -105,7 +105,15 @@ def build_dataset(
             engine.prepare(warm_module(request.kind))
         selection = kind.select(spec, sources, engine=engine, progress=progress, cache=layout.generated)
         jobs = _plan_shards(kind, folder, lease, spec, selection, shard_examples)
-        written = _write_shards(engine, jobs, _num_rows(spec, selection), progress)
+        splits = selection.splits.values()
+        rows = sum(groups.num_base if spec.augment == "virtual" else groups.num_examples for groups in splits)
+        progress.start("write rows", rows, "examples")
+        written = engine.run(
+            write_job,
+            jobs,
+            lambda written: progress.advance(written.info.num_examples),
+            brief=rows <= base.BRIEF_ROWS,
+        )
         engine.close()  # the catalog needs the memory
         manifest = finish_build(kind, folder, lease, spec, selection, jobs, written, progress)
     result = BuildResult(manifest, folder.here, folder.place, rejects=len(selection.rejects))
@@ -143,18 +151,3 @@ def _plan_shards(
             part = groups.slice(start, stop)
             jobs.append(ShardJob(spec, split, folder, file, part, start, identifier_each, lease))
     return jobs
-
-
-def _num_rows(spec: DatasetSpec, selection: Selection) -> int:
-    """Return the number of stored rows."""
-    splits = selection.splits.values()
-    return sum(groups.num_base if spec.augment == "virtual" else groups.num_examples for groups in splits)
-
-
-def _write_shards(engine: Engine, jobs: list[ShardJob], total: int, progress: Progress) -> list[WrittenShard]:
-    """Write every missing shard, `total` rows in all."""
-    progress.start("write rows", total, "examples")
-    brief = total <= base.BRIEF_ROWS
-    return engine.run(
-        write_job, jobs, lambda written: progress.advance(written.info.num_examples), brief=brief
-    )

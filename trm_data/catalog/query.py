@@ -235,7 +235,7 @@ def run_locked(
     lock(connection)
     with _errors_of():
         found = connection.sql(reading_statement(connection, sql, parameters), params=list(parameters))
-        table = _answer(found, most_rows)
+        table = _answer(found if most_rows is None else found.limit(most_rows))
         if as_table:
             return QueryResult(table.column_names, [], table=table)
         columns = [column.to_pylist(maps_as_pydicts="strict") for column in table.columns]
@@ -251,27 +251,13 @@ def _errors_of() -> Generator[None, None, None]:
         raise QueryError(_as_typed(str(error))) from error
 
 
-def _first_rows(relation: duckdb.DuckDBPyRelation, most: int) -> pa.Table:
-    """Return the first rows of a query, and compute no more batches than they need."""
-    import pyarrow as pa
-
-    reader = relation.to_arrow_reader(most)
-    batches: list[pa.RecordBatch] = []
-    while sum(batch.num_rows for batch in batches) < most:
-        try:
-            batches.append(reader.read_next_batch())
-        except StopIteration:
-            break
-    return pa.Table.from_batches(batches, reader.schema).slice(0, most)
-
-
 def frame_locked(connection: duckdb.DuckDBPyConnection, sql: str) -> polars.DataFrame:
     """Like `run_locked`, but return a data frame over DuckDB's Arrow buffers."""
     import polars
 
     lock(connection)
     with _errors_of():
-        table = _answer(connection.sql(reading_statement(connection, sql)), None)
+        table = _answer(connection.sql(reading_statement(connection, sql)))
     if twice := sorted({name for name in table.column_names if table.column_names.count(name) > 1}):
         raise QueryError(f"two columns have the name {twice[0]!r}; rename one with AS")
     frame = polars.from_arrow(table)
@@ -287,7 +273,7 @@ TIMES = frozenset(("date", "timestamp", "timestamp_s", "timestamp_ms", "timestam
 """Types whose values are the same in text, Parquet and Python; times only outside of lists, and in years 1 to 9999."""
 
 
-def _answer(relation: duckdb.DuckDBPyRelation, most_rows: int | None) -> pa.Table:
+def _answer(relation: duckdb.DuckDBPyRelation) -> pa.Table:
     """Return the rows of a query if every column has the same values in all forms of output.
 
     128-bit integers, DuckDB's type of sums and counts, become 64-bit integers.
@@ -302,7 +288,7 @@ def _answer(relation: duckdb.DuckDBPyRelation, most_rows: int | None) -> pa.Tabl
     for name, (kind, whole) in zip(relation.columns, types, strict=True):
         if not (kind in TIMES or kind == "hugeint" or _is_portable(whole)):
             raise _not_portable(name, f"the type {whole}")
-    table = relation.to_arrow_table() if most_rows is None else _first_rows(relation, most_rows)
+    table = relation.to_arrow_table()
     for position, (name, (kind, _)) in enumerate(zip(table.column_names, types, strict=True)):
         column = table.column(position)
         try:
