@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
 
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import BuildError, CorruptDatasetError, SpecError
@@ -73,27 +71,23 @@ def _difference(manifest: Manifest, spec: DatasetSpec) -> str:
     """Describe the fields in which the existing dataset differs from the requested one."""
     if manifest.builder_version != BUILDER_VERSION:
         return f"builder version {manifest.builder_version}, now {BUILDER_VERSION}"
-    return ", ".join(_changes(manifest.spec.to_json(), spec.to_json()))
+    before, now = _flat(manifest.spec), _flat(spec)
+    return ", ".join(
+        f"{name}: {before.get(name) or 'none'} there, {value or 'none'} asked"
+        for name, value in now.items()
+        if before.get(name) != value
+    )
 
 
-def _changes(there: Mapping[str, Any], asked: Mapping[str, Any], of: str = "") -> Iterator[str]:
-    """Yield a phrase for each field that differs; compare digests only of files with the same name."""
-    for key in asked:
-        before, now = there.get(key), asked[key]
-        if isinstance(before, dict) and isinstance(now, dict):
-            yield from _changes(
-                cast(dict[str, Any], before), cast(dict[str, Any], now), f"{key.replace('_', ' ')} "
-            )
-        elif before != now and not (key == "sha256" and there.get("name") != asked.get("name")):
-            yield f"{of}{key}: {_short(before)} there, {_short(now)} asked"
-
-
-def _short(value: Any) -> str:
-    """Return a value in short form: the name of a file, the first digits of a digest."""
-    if isinstance(value, dict):
-        value = cast(dict[str, Any], value).get("name") or cast(dict[str, Any], value).get("kind")
-    text = "none" if value is None or value == "" else str(value)
-    return text[:12] if re.fullmatch(r"[0-9a-f]{64}", text) else text
+def _flat(spec: DatasetSpec) -> dict[str, str]:
+    """Return the fields of a specification, of its sources and options as text, digests in short."""
+    flat: dict[str, str] = {}
+    for field, value in spec.to_json().items():
+        inner = value.items() if isinstance(value, dict) else [("", value)]
+        for name, item in inner:
+            text = "" if item is None else str(item)
+            flat[f"{field} {name}".strip().replace("_", " ")] = text[:12] if name == "sha256" else text
+    return flat
 
 
 READ_BYTES = 20_000_000

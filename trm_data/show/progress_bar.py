@@ -6,7 +6,15 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    ProgressColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeRemainingColumn,
+)
 from rich.progress import Progress as Bars
 from rich.text import Text
 from typing_extensions import override
@@ -19,14 +27,6 @@ class _RateColumn(ProgressColumn):
     def render(self, task: Task) -> Text:
         rate = task.finished_speed or task.speed
         return Text(f"{rate:,.0f} {task.fields['unit']}/s" if rate else "")
-
-
-class _CountColumn(ProgressColumn):
-    """Number of units done, and the total if known."""
-
-    @override
-    def render(self, task: Task) -> Text:
-        return Text(f"{task.completed:,.0f}" + ("" if task.total is None else f"/{task.total:,.0f}"))
 
 
 class _BarProgress:
@@ -52,7 +52,7 @@ def rich_progress() -> Generator[_BarProgress, None, None]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        _CountColumn(),
+        MofNCompleteColumn(),
         _RateColumn(),
         TimeRemainingColumn(compact=True),
     )

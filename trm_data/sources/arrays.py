@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import struct
-import tokenize
 import warnings
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +12,6 @@ from numpy.typing import NDArray
 
 from trm_data.errors import SourceError
 from trm_data.sources.unpack import check_size
-
-# Errors that numpy and zipfile raise for truncated, damaged or forged files.
-BROKEN = (
-    ValueError,
-    OSError,
-    EOFError,
-    SyntaxError,
-    MemoryError,
-    OverflowError,
-    KeyError,
-    TypeError,
-    RecursionError,
-    RuntimeError,
-    UnicodeError,
-    struct.error,
-    tokenize.TokenError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
 
 
 def load_npy(path: Path, shown: str = "") -> NDArray[Any]:
@@ -45,7 +23,7 @@ def load_npy(path: Path, shown: str = "") -> NDArray[Any]:
             array = np.load(path, allow_pickle=False, mmap_mode="r")
     except FileNotFoundError:
         raise SourceError(f"{shown}: no such file") from None
-    except BROKEN as error:
+    except Exception as error:  # numpy raises many types for truncated, damaged or forged files
         raise SourceError(f"{shown}: is not an npy file that can be read without pickle ({error})") from error
     if not isinstance(array, np.ndarray):
         array.close()
@@ -58,7 +36,7 @@ def names_in_npz(path: Path, shown: str) -> list[str]:
     try:
         with zipfile.ZipFile(path) as file:
             names = file.namelist()
-    except BROKEN as error:
+    except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise SourceError(f"{shown}: is not an npz file ({error})") from error
     if not names or not all(name.endswith(".npy") for name in names):
         raise SourceError(
@@ -85,7 +63,9 @@ def load_npz(
                 with warnings.catch_warnings(), file.open(f"{name}.npy") as member:
                     warnings.simplefilter("ignore")
                     arrays[name] = np.lib.format.read_array(member, allow_pickle=False)
-    except BROKEN as error:
+    except SourceError:
+        raise
+    except Exception as error:  # numpy and zipfile raise many types
         raise SourceError(f"{shown}: is not an npz file that can be read without pickle ({error})") from error
     return {name: _integers(f"{shown}: {name}", array, texts=texts) for name, array in arrays.items()}
 
