@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.errors import not_written
-from trm_data.sources.arrays import BROKEN
 from trm_train.errors import CheckpointError, ConfigError
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
@@ -66,7 +65,7 @@ def read_npz(path: Path) -> dict[str, NDArray[np.float32]]:
             found = {name: arrays[name] for name in arrays.files}
         if other := [f"{name} of {array.dtype}" for name, array in found.items() if array.dtype.kind != "f"]:
             raise ValueError(f"{', '.join(other)}; expected floating-point numbers")
-    except BROKEN as error:
+    except Exception as error:  # numpy and zipfile raise many types
         raise CheckpointError(f"{path}: cannot be read as an .npz file of weights ({error})") from error
     return {name: array.astype(np.float32, copy=False) for name, array in found.items()}
 
