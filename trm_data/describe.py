@@ -13,9 +13,9 @@ from trm_data.catalog.schema import quote_literal
 from trm_data.errors import SpecError, no_such
 from trm_data.kinds.registry import load_kind
 from trm_data.loader.dataset import open_dataset
-from trm_data.loader.rows import Picks, open_virtual
+from trm_data.loader.rows import open_virtual
 from trm_data.manifest import Manifest, read_manifest
-from trm_data.records import Rows
+from trm_data.records import Picks, Rows
 from trm_data.shards.reader import read_block
 from trm_data.show.drawing import Drawing
 from trm_data.specs import BLOCK_EXAMPLES, Split

@@ -30,13 +30,13 @@ class Reject:
 
 
 @dataclass(frozen=True)
-class RowNumbers:
-    """Group, augmentation and example of each of N rows.
+class Picks:
+    """Selection of N rows.
 
     Attributes:
-        groups: Group, numbered as in the numbered `Groups`, int64 [N].
-        augmentations: Position of the augmentation within its group, int64 [N].
-        examples: Position of the example within its augmentation, int64 [N].
+        groups: Group of each, int64 [N].
+        augmentations: Position of the augmentation within the group, int64 [N].
+        examples: Example within the augmentation, int64 [N].
     """
 
     groups: NDArray[np.int64]
@@ -45,6 +45,10 @@ class RowNumbers:
 
     def __len__(self) -> int:
         return len(self.groups)
+
+    def take(self, keep: NDArray[np.int64]) -> Picks:
+        """Return the picks at the positions `keep`."""
+        return Picks(self.groups[keep], self.augmentations[keep], self.examples[keep])
 
 
 @dataclass(frozen=True)
@@ -169,11 +173,11 @@ class Groups:
         """Number of rows of the split, over all augmentations."""
         return int(self.rows_per_group.sum())
 
-    def numbered(self, start: int, stop: int) -> RowNumbers:
-        """Number all rows of the groups `start` to `stop`: each original, then its augmentations, with all examples."""
+    def numbered(self, start: int, stop: int) -> Picks:
+        """Return all rows of the groups `start` to `stop`: each original, then its augmentations, with all examples."""
         groups, positions = self.augmentations.numbered(np.arange(start, stop, dtype=np.int64))
         examples = self.examples_per_augmentation[groups]
-        return RowNumbers(np.repeat(groups, examples), np.repeat(positions, examples), _positions(examples))
+        return Picks(np.repeat(groups, examples), np.repeat(positions, examples), _positions(examples))
 
     def slice(self, start: int, stop: int) -> Groups:
         """Return the groups `start` to `stop`, as views, without facts."""

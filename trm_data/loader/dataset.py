@@ -22,8 +22,9 @@ from trm_data.catalog.read import read_hashes
 from trm_data.errors import CorruptDatasetError, SpecError
 from trm_data.kinds.base import BasePuzzles
 from trm_data.kinds.registry import load_kind
-from trm_data.loader.rows import Batch, GroupTable, Picks, RowReader
+from trm_data.loader.rows import Batch, GroupTable, RowReader
 from trm_data.manifest import Manifest, read_manifest
+from trm_data.records import Picks
 from trm_data.show.drawing import Drawing
 from trm_data.specs import SPLITS, Split
 from trm_data.storage.root import Layout, Root, resolve_root

@@ -21,7 +21,7 @@ from trm_data.errors import CorruptDatasetError, SpecError
 from trm_data.kernel import kernel
 from trm_data.kinds.registry import code_of, load_kind
 from trm_data.manifest import Manifest, SplitEntry
-from trm_data.records import Augmentations, Rows
+from trm_data.records import Augmentations, Picks, Rows
 from trm_data.shards.reader import GROUP_DIGEST_BYTES, group_digests, read_rows, split_digest
 from trm_data.specs import Split
 from trm_data.storage.root import DatasetFolder
@@ -29,28 +29,6 @@ from trm_data.symmetry.base import Augmenter
 
 Batch = dict[str, NDArray[np.uint8] | NDArray[np.int32]]
 """`inputs` uint8 [b, S], `labels` uint8 [b, S], `puzzle_identifiers` int32 [b]; of a mixture also `tasks` int32 [b]."""
-
-
-@dataclass(frozen=True)
-class Picks:
-    """Selection of N rows.
-
-    Attributes:
-        groups: Group of each, int64 [N].
-        augmentations: Position of the augmentation within the group, int64 [N].
-        examples: Example within the augmentation, int64 [N].
-    """
-
-    groups: NDArray[np.int64]
-    augmentations: NDArray[np.int64]
-    examples: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.groups)
-
-    def take(self, keep: NDArray[np.int64]) -> Picks:
-        """Return the picks at the positions `keep`."""
-        return Picks(self.groups[keep], self.augmentations[keep], self.examples[keep])
 
 
 @dataclass(frozen=True)
