@@ -210,18 +210,8 @@ def read_manifests(layout: Layout) -> dict[str, Manifest | CorruptDatasetError]:
 def write_manifest(folder: DatasetFolder, manifest: Manifest) -> None:
     """Publish a manifest, which makes the dataset exist."""
     content = json.dumps(manifest.to_json(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    _publish(folder, manifest, content.encode())
-
-
-def _publish(folder: DatasetFolder, manifest: Manifest, content: bytes) -> None:
-    if folder.publish_manifest(content):
-        return
-    there = find_manifest(folder)
-    same = there is not None and there.content_digest == manifest.content_digest
-    raise BuildError(
-        f"{folder.place}: another machine published "
-        + ("the same rows meanwhile. Build again to check them" if same else "another dataset of this name")
-    )
+    if not folder.publish_manifest(content.encode()):
+        raise BuildError(f"{folder.place}: another machine published a dataset of this name meanwhile")
 
 
 def _digest(content: dict[str, Any]) -> str:

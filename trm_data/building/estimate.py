@@ -80,7 +80,7 @@ def _difference(manifest: Manifest, spec: DatasetSpec) -> str:
 
 
 def _flat(spec: DatasetSpec) -> dict[str, str]:
-    """Return the fields of a specification, of its sources and options as text, digests in short."""
+    """Return all fields of a specification as text, digests in short."""
     flat: dict[str, str] = {}
     for field, value in spec.to_json().items():
         inner = value.items() if isinstance(value, dict) else [("", value)]

@@ -1,8 +1,8 @@
 """Write a dataset's catalog Parquet files, and the DuckDB index over the datasets of a root.
 
-The tables of a dataset are made as polars frames from the results of its build. Columns and types
-are those of `catalogs/schema.sql`; DuckDB casts and checks them when they are written. The
-Parquet files with the shards are the source of truth. `catalog.duckdb` is built from them under a
+The tables of a dataset are polars frames, made from the results of its build. Columns and types
+are those of `catalogs/schema.sql`; DuckDB casts and checks them when they are written. The Parquet
+files with the shards are the source of truth. `catalog.duckdb` is built from them under a
 temporary name and renamed, so a reader sees the old or the new index.
 """
 

@@ -287,7 +287,7 @@ class Chooser:
         engine: Engine,
         fits: NDArray[np.bool_] | None = None,
     ) -> FileStream[R]:
-        """Return the stream of a file's rows, `fits` tells which [N]; record the file and its bad rows."""
+        """Return the stream of a file's rows that fit, bool [N]; record the file and its rejects."""
         rows, rejects = read
         self.reject(rejects)
         count, spec = len(rows) + len(rejects), source.spec

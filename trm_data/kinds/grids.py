@@ -33,7 +33,7 @@ class StreamKind(Kind):
         raise NotImplementedError
 
     def augmentations(self, spec: DatasetSpec, chosen: Candidates, aug: int) -> Augmentations:
-        """Return up to `aug` distinct augmentations of each chosen puzzle besides the original."""
+        """Return up to `aug` distinct augmentations of each puzzle besides the original."""
         raise NotImplementedError
 
     def chooser(self, spec: DatasetSpec, progress: Progress) -> Chooser:
@@ -41,7 +41,7 @@ class StreamKind(Kind):
         return Chooser(spec, progress)
 
     def chosen_facts(self, chosen: Candidates) -> Mapping[str, Any]:
-        """Return the columns of the catalog for chosen puzzles. Default: those of the candidates."""
+        """Return the catalog's columns for chosen puzzles. Default: those of the candidates."""
         return chosen.facts
 
     @override

@@ -76,7 +76,7 @@ class MazeOptions(Options):
 
 
 def usual_min_path(rows: int, columns: int, *, unique: bool) -> int:
-    """Return the minimum path that makes mazes of a size about as rare as 109 steps makes those of 30x30.
+    """Return the default minimum path of generated mazes: as rare as 109 steps are in 30x30.
 
     About 2e-5 of random pairs are that far apart, at the published wall shares: 12 steps for 5x5,
     70 for 20x20, 242 for 64x64. Measured for sides of 3 to 64.
