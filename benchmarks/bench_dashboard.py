@@ -41,19 +41,18 @@ ROWS = 100
 """Puzzles of the test split."""
 STEPS, WINDOW = 1000, 50
 """Of each run, and between two rows of its metrics."""
-PAGES = ("runs", "curves", "evaluations", "puzzles", "sql")
+PAGES = ("runs", "curves", "evaluations", "puzzles")
 FIRST_S, LATER_S = 10.0, 3.0
 
 VISIT = """
 import json, sys, time
 from streamlit.testing.v1 import AppTest
 SCRIPT = '''
-from trm_eval.serve import evaluations, parts, runs
-from trm_eval.serve.app import PAGES
+from trm_eval.serve import curves, evaluations, parts, puzzles, runs
 for module in (runs, evaluations):
     module.link = lambda page, label: None  # there are no other pages here
 with parts.errors_shown():
-    PAGES[{page!r}]()
+    {page}.show()
 '''
 from trm_eval.serve.server import LISTED_S
 from trm_eval.tables.index import keep_for

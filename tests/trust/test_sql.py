@@ -26,7 +26,6 @@ from trm_data.storage.atomic import file_sha256
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main as trm_eval_main
 from trm_eval.report.ask import ask
-from trm_eval.serve.sql import answer
 from trm_eval.tables.named import load_query, named_queries
 from trm_eval.tables.query import open_results, query_results
 from trm_eval.tables.views import list_views
@@ -91,10 +90,6 @@ def test_no_attack_changes_or_reads_anything(
     )
 
 
-def by_dashboard(layout: Layout, sql: str) -> Any:
-    return answer(layout, sql).table.to_pylist()
-
-
 def by_reports(layout: Layout, sql: str) -> Any:
     return ask(layout, "what", sql, [], []).rows
 
@@ -104,10 +99,9 @@ def by_reports(layout: Layout, sql: str) -> Any:
     [
         (lambda layout, sql: query_results(layout, sql).rows, ""),
         (lambda layout, sql: trm_eval.sql(sql, layout).rows(), "42"),
-        (by_dashboard, "42"),
         (by_reports, "42"),
     ],
-    ids=["trm-eval", "Python", "dashboard", "reports"],
+    ids=["trm-eval", "Python", "reports"],
 )
 def test_no_query_overwrites_the_predictions_that_it_may_read(
     evaluated: Evaluated, tmp_path: Path, asks: Callable[[Layout, str], Any], some: str

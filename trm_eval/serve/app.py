@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from trm_eval.serve import curves, evaluations, puzzles, runs, sql
+from trm_eval.serve import curves, evaluations, puzzles, runs
 from trm_eval.serve.parts import CURVES, EVALUATIONS, PUZZLES, errors_shown
 
 TITLE = "trm"
 STYLE = """
 .stMainBlockContainer { padding-top: 4.5rem; padding-bottom: 2rem; }
-.stTextArea textarea { font-family: monospace; }
 """
-"""CSS: less space at the top than Streamlit's default, and a monospace font for SQL."""
+"""CSS: less space at the top than Streamlit's default."""
 
 
 def show_page() -> None:
@@ -24,7 +23,6 @@ def show_page() -> None:
         CURVES: st.Page(curves.show, title="Learning curves", url_path=CURVES),
         EVALUATIONS: st.Page(evaluations.show, title="Evaluations", url_path=EVALUATIONS),
         PUZZLES: st.Page(puzzles.show, title="Puzzles", url_path=PUZZLES),
-        "sql": st.Page(sql.show, title="SQL", url_path="sql"),
     }
     st.session_state["pages"] = pages
     page = st.navigation(list(pages.values()), position="top")

@@ -72,7 +72,6 @@ def query_results(
     *,
     verify: bool = False,
     as_table: bool = False,
-    most_rows: int | None = None,
     evaluations: Collection[str] | None = None,
 ) -> QueryResult:
     """Run a query over results and catalog.
@@ -83,7 +82,6 @@ def query_results(
         parameters: Values for each `?` in the query.
         verify: Verify every file that is read, even if it was verified before.
         as_table: Return an Arrow table instead of rows.
-        most_rows: Maximum number of rows in an Arrow table; further rows are not fetched.
         evaluations: Evaluations whose predictions, votes and traces are needed; files of others are not opened.
 
     Raises:
@@ -92,7 +90,7 @@ def query_results(
     """
 
     def read(connection: duckdb.DuckDBPyConnection) -> QueryResult:
-        return run_locked(connection, text, parameters, as_table=as_table, most_rows=most_rows)
+        return run_locked(connection, text, parameters, as_table=as_table)
 
     text = query_text(sql)
     found, problems = _read(layout, text, parameters, read, again=verify, evaluations=evaluations)

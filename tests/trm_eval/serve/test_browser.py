@@ -13,7 +13,6 @@ PAGES = {
     "Learning curves": "Exact accuracy in validation",
     "Evaluations": "Exact accuracy by supervision step",
     "Puzzles": "From the traces of this evaluation.",
-    "SQL": "Queries that ship with the package",
     "Runs": "2 runs.",
 }
 """Text on each page after it has loaded."""

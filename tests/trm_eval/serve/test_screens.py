@@ -16,10 +16,10 @@ from trm_data.storage.root import Layout, resolve_root
 from trm_eval.serve.server import SETTINGS
 from trm_train.runs.record import run_name
 
-PAGES = ("runs", "curves", "evaluations", "puzzles", "sql")
+PAGES = ("runs", "curves", "evaluations", "puzzles")
 SCRIPT = """
 import streamlit as st
-from trm_eval.serve import curves, evaluations, puzzles, runs, sql
+from trm_eval.serve import curves, evaluations, puzzles, runs
 from trm_eval.serve.parts import errors_shown
 
 for module in (runs, evaluations):
@@ -128,24 +128,6 @@ def test_a_puzzle_without_traces_has_the_commands_that_show_them(
     assert f"trm-eval run {evaluated.record.run} --traces 6\n" in shown_text(app)
     assert f"trm-eval predict {evaluated.record.run} --split test --row 5 --trace" in shown_text(app)
     assert not [each for each in app.slider if each.label == "Supervision step"]
-
-
-def test_sql_is_asked_and_refused(root: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = page("sql", root, monkeypatch)
-
-    def ask(text: str) -> None:
-        app.text_area[0].set_value(text)
-        app.button[0].click().run()
-
-    ask("SELECT run, state FROM runs ORDER BY run")
-    assert app.dataframe[0].value["state"].tolist() == ["finished", "running"]
-    for refused in ("DROP VIEW runs", "SELECT * FROM read_text('/etc/passwd')"):
-        ask(refused)
-        assert not app.exception
-        assert "The query was not answered." in app.error[0].value
-    app.selectbox[0].set_value("evals").run()
-    assert app.text_area[0].value.startswith("-- One row per evaluation")
-    assert len(app.dataframe[0].value) == 1
 
 
 @pytest.mark.parametrize("name", PAGES)
