@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from trm_data.encode import PAD
 from trm_data.kinds.registry import load_kind
@@ -56,10 +54,6 @@ class Answered:
         exact: Whether all cells are correct; None without a solution to compare with.
         wrong_cells: Number of wrong labelled cells.
         halt_step: Supervision step after which the network would have halted; None if never.
-        tokens: Tokens of the puzzle, uint8 [S].
-        label: Tokens of the solution, uint8 [S].
-        grid: Rows and columns of the tokens' layout.
-        identifier: Puzzle identifier.
         puzzle: Drawing of the puzzle.
         prediction: Drawing of the prediction, with its answered and wrong cells.
         solution: Drawing of the solution.
@@ -72,14 +66,9 @@ class Answered:
     exact: bool | None
     wrong_cells: int
     halt_step: int | None
-    tokens: NDArray[np.uint8]
-    label: NDArray[np.uint8]
-    grid: tuple[int, int]
-    identifier: int
     puzzle: Drawing
     prediction: Drawing
     solution: Drawing
-    _draw: Callable[[NDArray[np.uint8]], Drawing]
 
     @property
     def verdict(self) -> str:
@@ -100,11 +89,6 @@ class Answered:
         facts = {name: getattr(self, name) for name in ("row", "split", *ANSWERED[1:-1])}
         drawings = {name: getattr(self, name).text() for name in ("puzzle", "prediction", "solution")}
         return facts | drawings
-
-    def draw(self, tokens: NDArray[np.uint8], before: NDArray[np.uint8] | None = None) -> Drawing:
-        """Draw another answer to this puzzle, with its answered and wrong cells, and those changed since `before`."""
-        wrong = (tokens != self.label) & (self.label != PAD)
-        return self._draw(tokens).compare(self.grid, tokens, self.tokens, wrong=wrong, before=before)
 
     def titled(self) -> list[tuple[str, Drawing]]:
         """Return puzzle and answer, and the solution if the answer is wrong, each with its title."""
@@ -220,14 +204,9 @@ def _answered(layout: Layout, evaluation: str, sql: str, *values: int) -> list[A
             **fact,
             dataset=dataset_name,
             split=split,
-            tokens=puzzle,
-            label=label,
-            grid=grid,
-            identifier=int(rows["puzzle_identifiers"][position]),
             puzzle=kind.draw(puzzle, spec),
             prediction=kind.draw(prediction, spec).compare(grid, prediction, puzzle, wrong=wrong),
             solution=kind.draw(label, spec),
-            _draw=lambda tokens: kind.draw(tokens, spec),
         )
 
     return [answered(position, fact) for position, fact in enumerate(facts)]

@@ -16,7 +16,7 @@ from trm_data.storage.root import resolve_root
 class Serve:
     """Show runs and results in a browser of this machine, read-only, until Ctrl-C.
 
-    Pages: runs, learning curves, evaluations with intervals, and puzzles with every step of the recursion.
+    Pages: runs, learning curves, evaluations with intervals, and puzzles.
     Every figure and table shows its SQL. Needs the extra `serve`.
 
     For example:

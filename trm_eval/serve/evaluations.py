@@ -46,7 +46,6 @@ SELECT
     CASE WHEN exact_count > 0 THEN q_halt_accuracy END AS q_halt_accuracy,
     seconds,
     created_at,
-    coalesce(len(trace_parts), 0) > 0 AS traced,
     evaluation
 FROM evals
 JOIN (SELECT unnest(wanted) AS run, generate_subscripts(wanted, 1) AS place FROM (SELECT ? AS wanted)) USING (run)
@@ -55,7 +54,7 @@ ORDER BY place, as_published DESC, split = 'test' DESC, step DESC, supervision_s
 
 COLUMNS = (
     "run", "exact_accuracy", "exact_low", "exact_high", "optimal_share", "cell_accuracy", "count",
-    "supervision_steps", "how", "step", "weights", "split", "dataset", "q_halt_accuracy", "seconds", "traced",
+    "supervision_steps", "how", "step", "weights", "split", "dataset", "q_halt_accuracy", "seconds",
     "created_at", "evaluation",
 )  # fmt: skip
 SHARES = ("exact_accuracy", "exact_low", "exact_high", "optimal_share", "cell_accuracy", "q_halt_accuracy")

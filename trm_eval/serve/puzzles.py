@@ -1,4 +1,4 @@
-"""Page of the puzzles of an evaluation, and of the steps to the network's answers."""
+"""Page of the puzzles of an evaluation."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import streamlit as st
-from numpy.typing import NDArray
 
 from trm_data.storage.root import Layout
 from trm_eval.report.ask import Asked, ask
@@ -49,13 +47,6 @@ FROM predicted_puzzles
 WHERE evaluation = ? AND {{condition}}
 ORDER BY row
 LIMIT {PAGE_ROWS} OFFSET ?"""
-
-
-TRACE_SQL = """\
-SELECT supervision_step, cycle, q_halt_logit, wrong_cells, answer
-FROM traces
-WHERE evaluation = ? AND row = ?
-ORDER BY supervision_step, cycle"""
 
 
 @dataclass(frozen=True)
@@ -106,42 +97,6 @@ def puzzles_of(layout: Layout, evaluation: str, wanted: Wanted, page: int, probl
     return ask(layout, "puzzles", sql, given, problems, evaluations=[evaluation])
 
 
-@dataclass(frozen=True)
-class Moment:
-    """Answer of the network after one cycle.
-
-    Attributes:
-        step: Supervision step, from 1.
-        cycle: Cycle of that step, from 1.
-        halt_probability: Probability of halting (0 to 1).
-        wrong_cells: Number of wrong labelled cells.
-        answer: Tokens, uint8 [S].
-    """
-
-    step: int
-    cycle: int
-    halt_probability: float
-    wrong_cells: int
-    answer: NDArray[np.uint8]
-
-
-def traced(layout: Layout, evaluation: str, row: int, problems: list[str]) -> tuple[Asked, list[Moment]]:
-    """Return every moment of a row from the evaluation's traces; empty without traces."""
-    asked = ask(
-        layout, "traces of this puzzle", TRACE_SQL, [evaluation, row], problems, evaluations=[evaluation]
-    )
-    return asked, [
-        Moment(
-            found["supervision_step"],
-            found["cycle"],
-            float(1 / (1 + np.exp(-np.float64(found["q_halt_logit"])))),
-            found["wrong_cells"],
-            np.array(found["answer"], np.uint8),
-        )
-        for found in asked.rows
-    ]
-
-
 def show() -> None:
     """Show the page."""
     st.subheader("Puzzles")
@@ -158,8 +113,7 @@ def show() -> None:
     st.query_params["evaluation"], st.query_params["row"] = evaluation["evaluation"], str(row)
     with shown, errors_shown():
         puzzle = answered_row(layout(), evaluation["evaluation"], row)
-        _puzzle(puzzle)
-        _recursion(evaluation, puzzle)
+        _puzzle(evaluation["run"], puzzle)
 
 
 def _evaluation() -> dict[str, Any] | None:
@@ -233,7 +187,7 @@ def _choose(evaluation: str) -> int | None:
     return int(asked_for) if asked_for.isdecimal() and int(asked_for) in listed else listed[0]
 
 
-def _puzzle(puzzle: Answered) -> None:
+def _puzzle(run: str, puzzle: Answered) -> None:
     st.markdown(plain(puzzle.says))
     drawings = {"given": puzzle.puzzle, "answer": puzzle.prediction}
     if puzzle.exact is not None:
@@ -241,29 +195,6 @@ def _puzzle(puzzle: Answered) -> None:
     with st.container(horizontal=True):
         for name, drawing in drawings.items():
             show_drawing(name, drawing)
-
-
-def _recursion(evaluation: dict[str, Any], puzzle: Answered) -> None:
-    """Show the answer after every cycle from traces, or the commands that show it."""
-    st.markdown("**How it came to this**")
-    asked, moments = fresh(traced, evaluation["evaluation"], puzzle.row)
-    if moments:
-        st.caption("From the traces of this evaluation.")
-        show_sql(asked.query)
-        _walk(puzzle, moments)
-        return
-    run, row = shlex.quote(evaluation["run"]), puzzle.row
-    st.caption(
-        "No traces of this puzzle are there. These commands write traces, and draw every cycle of one answer:"
-    )
-    predict = f"trm-eval predict {run} --split {puzzle.split} --row {row} --trace --out row-{row}.gif"
-    st.code(f"trm-eval run {run} --traces {row + 1}\n{predict}", language=None)
-
-
-def _walk(puzzle: Answered, moments: list[Moment]) -> None:
-    steps, cycles = (max(getattr(moment, name) for moment in moments) for name in ("step", "cycle"))
-    step = st.slider("Supervision step", 1, steps, steps) if steps > 1 else 1
-    cycle = st.slider("Cycle", 1, cycles, cycles) if cycles > 1 else 1
-    at = next(moment for moment in moments if (moment.step, moment.cycle) == (step, cycle))
-    says = f"{at.wrong_cells} wrong, halts with {at.halt_probability:.2f}"
-    show_drawing(says if puzzle.exact is not None else "answer", puzzle.draw(at.answer))
+    st.caption("This command draws every cycle of the answer:")
+    where = f"{shlex.quote(run)} --split {puzzle.split} --row {puzzle.row}"
+    st.code(f"trm-eval predict {where} --trace --out row-{puzzle.row}.gif", language=None)

@@ -1,4 +1,4 @@
-"""A root for the dashboard: a finished run with traces, a run in training, and a run with HTML in its name."""
+"""A root for the dashboard: a finished run, a run in training, and a run with HTML in its name."""
 
 from __future__ import annotations
 
@@ -27,8 +27,6 @@ from trm_train.runs.record import CONFIG_FILE, list_runs, read_record, run_name,
 from trm_train.runs.status import STATUS_FILE, read_status, status_bytes
 
 HOSTILE = "<img src=x onerror=alert(1)> **$x$**"
-TRACED = 3
-"""Number of rows with traces."""
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +35,7 @@ def root(evaluated: Evaluated, tmp_path_factory: pytest.TempPathFactory) -> Layo
     layout = resolve_root(tmp_path_factory.mktemp("served") / "root")
     shutil.copytree(evaluated.layout.machine, layout.machine, ignore=shutil.ignore_patterns("*.lock"))
     done = list_runs(layout)[0]
-    evaluate_run(layout, done, EvalRequest(traces=TRACED))
+    evaluate_run(layout, done, EvalRequest())
     add_live_run(layout)
     return layout
 

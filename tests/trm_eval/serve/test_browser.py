@@ -12,7 +12,7 @@ from tests.trm_eval.serve.browser import BROWSER, NO_BROWSER, Tab, a_tab, follow
 PAGES = {
     "Learning curves": "Exact accuracy in validation",
     "Evaluations": "Exact accuracy by supervision step",
-    "Puzzles": "From the traces of this evaluation.",
+    "Puzzles": "This command draws every cycle of the answer:",
     "Runs": "2 runs.",
 }
 """Text on each page after it has loaded."""

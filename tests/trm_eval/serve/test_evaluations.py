@@ -14,7 +14,7 @@ from trm_eval.tables.query import query_results
 def test_evaluations_have_the_intervals_of_the_statistics(root: Layout, evaluated: Evaluated) -> None:
     asked = evaluations_of(root, [evaluated.record.run], [])
     (row,) = asked.rows
-    assert (row["evaluation"], row["count"], row["traced"]) == (evaluated.row["evaluation"], 12, True)
+    assert (row["evaluation"], row["count"]) == (evaluated.row["evaluation"], 12)
     expected = wilson(evaluated.row["exact_count"], 12)
     assert (row["exact_accuracy"], row["exact_low"], row["exact_high"]) == pytest.approx(
         tuple(expected), abs=1e-6

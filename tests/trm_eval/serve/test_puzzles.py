@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from scipy.special import expit
 
 from tests.trm_eval.conftest import Evaluated
-from tests.trm_eval.serve.conftest import TRACED
-from trm_data.encode import PAD
 from trm_data.storage.root import Layout
 from trm_eval.errors import ResultError
 from trm_eval.serve import puzzles
-from trm_eval.serve.puzzles import Wanted, count_puzzles, puzzles_of, range_of, traced
+from trm_eval.serve.puzzles import Wanted, count_puzzles, puzzles_of, range_of
 from trm_eval.show import answered_row
-from trm_eval.solver import load
 from trm_eval.tables.query import query_results
 
 
@@ -52,24 +47,3 @@ def test_a_row_that_is_not_there_is_named(root: Layout, evaluated: Evaluated) ->
     evaluation = evaluated.row["evaluation"]
     with pytest.raises(ResultError, match=f"evaluation {evaluation} has no row 99"):
         answered_row(root, evaluation, 99)
-
-
-def test_traces_are_those_of_the_prediction_and_of_the_solver(root: Layout, evaluated: Evaluated) -> None:
-    evaluation = evaluated.row["evaluation"]
-    solver = load(evaluated.record.run, root)
-    for row in range(TRACED):
-        asked, moments = traced(root, evaluation, row, [])
-        assert f"row = {row}" in asked.query.sql
-        puzzle = answered_row(root, evaluation, row)
-        again = solver.solve(puzzle.tokens, identifier=puzzle.identifier)
-        assert [(m.step, m.cycle) for m in moments] == [(s, c) for s in (1, 2, 3) for c in (1, 2)]
-        for moment in moments:
-            at = moment.step - 1, moment.cycle - 1
-            assert np.array_equal(moment.answer, again.answers[at])
-            assert moment.halt_probability == pytest.approx(expit(again.halt_logits[at]), abs=1e-5)
-            assert moment.wrong_cells == ((moment.answer != puzzle.label) & (puzzle.label != PAD)).sum()
-        assert moments[-1].wrong_cells == puzzle.wrong_cells
-
-
-def test_a_row_without_traces_has_none(root: Layout, evaluated: Evaluated) -> None:
-    assert traced(root, evaluated.row["evaluation"], TRACED, [])[1] == []

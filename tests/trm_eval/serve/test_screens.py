@@ -101,33 +101,17 @@ def test_evaluations_have_a_table_figures_and_their_sql(
 ) -> None:
     app = page("evaluations", root, monkeypatch)
     (row,) = app.dataframe[0].value.to_dict("records")
-    assert (row["exact_accuracy"], row["count"], row["traced"]) == (0.0, 12, True)
+    assert (row["exact_accuracy"], row["count"]) == (0.0, 12)
     assert row["exact_high"] == pytest.approx(24.25, abs=0.01)
     titles = [each.value for each in app.markdown if each.value.startswith("**")]
     assert len(titles) == len(app.code) - 1 >= 2, "the table and every figure have their SQL"
 
 
-def test_a_puzzle_with_traces_is_stepped_through(
-    root: Layout, evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = page("puzzles", root, monkeypatch, evaluation=evaluated.row["evaluation"], row="1")
-    assert "test 1" in shown_text(app)
-    assert "From the traces of this evaluation." in shown_text(app)
-    step, cycle = (
-        next(each for each in app.slider if each.label == label) for label in ("Supervision step", "Cycle")
-    )
-    assert ((step.min, step.max, step.value), (cycle.min, cycle.max)) == ((1, 3, 3), (1, 2))
-    step.set_value(1).run()
-    assert not app.exception
-
-
-def test_a_puzzle_without_traces_has_the_commands_that_show_them(
+def test_a_puzzle_has_the_command_that_draws_its_cycles(
     root: Layout, evaluated: Evaluated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = page("puzzles", root, monkeypatch, row="5")
-    assert f"trm-eval run {evaluated.record.run} --traces 6\n" in shown_text(app)
     assert f"trm-eval predict {evaluated.record.run} --split test --row 5 --trace" in shown_text(app)
-    assert not [each for each in app.slider if each.label == "Supervision step"]
 
 
 @pytest.mark.parametrize("name", PAGES)
