@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
@@ -26,18 +25,13 @@ from trm_eval.show import Answered, answered_row
 COLUMNS = ("row", "exact", "wrong_cells", "rating", "halt_step", "clues", "path_length")
 OUTCOMES = {"all": "true", "solved": "exact", "failed": "NOT exact"}
 """SQL condition of each outcome of a puzzle."""
-PAGE_ROWS = 200
-"""Number of puzzles on one page of the list."""
+MOST_ROWS = 10_000
+"""Maximum number of puzzles in the list."""
 
 RANGE_SQL = """\
 SELECT count(*) AS puzzles, count_if(exact) AS solved, min(rating) AS lowest, max(rating) AS highest
 FROM predicted_puzzles
 WHERE evaluation = ?"""
-
-COUNT_SQL = """\
-SELECT count(*) AS puzzles
-FROM predicted_puzzles
-WHERE evaluation = ? AND {condition}"""
 
 RUN_SQL = "SELECT run FROM evals WHERE evaluation = ?"
 
@@ -46,26 +40,7 @@ SELECT row, exact, wrong_cells, cells, rating, clues, path_length, halt_step, gr
 FROM predicted_puzzles
 WHERE evaluation = ? AND {{condition}}
 ORDER BY row
-LIMIT {PAGE_ROWS} OFFSET ?"""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """Filter for the puzzles of an evaluation.
-
-    Attributes:
-        outcome: One of `OUTCOMES`.
-        ratings: Lowest and highest rating; None for all, including puzzles without a rating.
-    """
-
-    outcome: str = "all"
-    ratings: tuple[float, float] | None = None
-
-    def condition(self) -> tuple[str, list[object]]:
-        """Return the filter as SQL, with its values."""
-        if self.ratings is None:
-            return OUTCOMES[self.outcome], []
-        return f"{OUTCOMES[self.outcome]} AND rating BETWEEN ? AND ?", list(self.ratings)
+LIMIT {MOST_ROWS}"""
 
 
 def range_of(layout: Layout, evaluation: str, problems: list[str]) -> Asked:
@@ -81,20 +56,27 @@ def run_of(layout: Layout, evaluation: str, problems: list[str]) -> str | None:
     return rows[0]["run"] if rows else None
 
 
-def count_puzzles(layout: Layout, evaluation: str, wanted: Wanted, problems: list[str]) -> int:
-    """Return the number of puzzles that match a filter."""
-    condition, values = wanted.condition()
-    sql = COUNT_SQL.format(condition=condition)
-    asked = ask(layout, "puzzles", sql, [evaluation, *values], problems, evaluations=[evaluation])
-    return asked.rows[0]["puzzles"]
+def puzzles_of(
+    layout: Layout,
+    evaluation: str,
+    outcome: str,
+    ratings: tuple[float, float] | None,
+    problems: list[str],
+) -> Asked:
+    """Return the first puzzles that match a filter.
 
-
-def puzzles_of(layout: Layout, evaluation: str, wanted: Wanted, page: int, problems: list[str]) -> Asked:
-    """Return a page of the puzzles that match a filter; pages count from 0."""
-    condition, values = wanted.condition()
+    Args:
+        layout: The root.
+        evaluation: Id of the evaluation.
+        outcome: One of `OUTCOMES`.
+        ratings: Lowest and highest rating; None for all, including puzzles without a rating.
+        problems: List of what was left out, extended here.
+    """
+    condition, values = OUTCOMES[outcome], [evaluation]
+    if ratings is not None:
+        condition, values = f"{condition} AND rating BETWEEN ? AND ?", [evaluation, *ratings]
     sql = PUZZLES_SQL.format(condition=condition)
-    given = [evaluation, *values, page * PAGE_ROWS]
-    return ask(layout, "puzzles", sql, given, problems, evaluations=[evaluation])
+    return ask(layout, "puzzles", sql, values, problems, evaluations=[evaluation])
 
 
 def show() -> None:
@@ -155,11 +137,7 @@ def _choose(evaluation: str) -> int | None:
             (float(lowest), float(highest)),
         )
         ratings = None if (low, high) == (lowest, highest) else (low, high)
-    wanted = Wanted(outcome, ratings)
-    count = fresh(count_puzzles, evaluation, wanted)
-    pages = max(-(-count // PAGE_ROWS), 1)
-    page = int(st.number_input(f"Page of {pages}", 1, pages)) if pages > 1 else 1
-    asked = fresh(puzzles_of, evaluation, wanted, page - 1)
+    asked = fresh(puzzles_of, evaluation, outcome, ratings)
     rows = asked.rows
     if not rows:
         show_sql(asked.query)
@@ -176,9 +154,8 @@ def _choose(evaluation: str) -> int | None:
         several=False,
         height=360,
     )
-    st.caption(
-        f"{count:,} of {known['puzzles']:,} puzzles; {known['solved']:,} of all are solved. Select one."
-    )
+    of = f"{known['puzzles']:,} puzzles (at most {MOST_ROWS:,} are listed)"
+    st.caption(f"{len(rows):,} of {of}; {known['solved']:,} of all are solved. Select one.")
     show_sql(asked.query)
     if places:
         return rows[places[0]]["row"]
