@@ -17,9 +17,8 @@ from trm_eval.statistics import Paired, holm
 from trm_eval.tables.query import query_results
 from trm_train.experiments.claim import Claim
 from trm_train.experiments.guide import Guide, Quantity
-from trm_train.experiments.registry import Experiment, groups_of, select_experiments
+from trm_train.experiments.registry import Experiment, groups_of
 from trm_train.experiments.setting import Setting
-from trm_train.experiments.sweep import read_sweeps, sweep_experiments
 
 MOST_SAID = 5
 """Maximum number of experiments whose missing results an error lists."""
@@ -52,10 +51,6 @@ FROM depth
 WHERE list_contains(?, evaluation)
 ORDER BY evaluation, depth"""
 
-SWEPT_SQL = """\
-SELECT experiment_group, scale, data FROM study
-WHERE list_contains(?, run) AND evaluation IS NOT NULL
-GROUP BY ALL HAVING count(DISTINCT value) > 1 ORDER BY ALL"""
 FLIPS_SQL = """\
 SELECT a.evaluation AS a, b.evaluation AS b, count(*) AS puzzles,
        count_if(a.exact AND NOT b.exact) AS only_a, count_if(b.exact AND NOT a.exact) AS only_b
@@ -101,22 +96,6 @@ def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> tup
     return groups, problems
 
 
-def swept_groups(layout: Layout, runs: Sequence[str], problems: list[str]) -> list[tuple[Group, Setting]]:
-    """Return the sweeps and studies of which these runs have at least two values of a quantity, with all tested
-    members, without comparisons and curves.
-    """
-    found = rows_of(layout, SWEPT_SQL, [list(runs)], problems)
-    points = sweep_experiments(read_sweeps(layout)[0]) if found else {}
-    groups: list[tuple[Group, Setting]] = []
-    for name, scale, data in found:
-        setting = Setting(scale, data)
-        items = select_experiments([name], setting, points)
-        members = _members(layout, [item.name for item in items], setting, problems)
-        group = _group(layout, name, items, members, {}, {}, problems, compare=False)
-        groups += [] if group is None else [(group, setting)]
-    return groups
-
-
 def _group(
     layout: Layout,
     name: str,
@@ -125,8 +104,6 @@ def _group(
     curves: dict[str, tuple[list[int], list[float]]],
     depths: dict[str, list[dict[str, Any]]],
     problems: list[str],
-    *,
-    compare: bool = True,
 ) -> Group | None:
     found = [member for item in items for member in members.get(item.name, [])]
     guide = items[0].guide
@@ -146,7 +123,7 @@ def _group(
     guides = dict.fromkeys(item.guide for item in items if item.guide is not None)
     claims = tuple(claim for each in guides for claim in each.claims)
     pairs = [*against, *(_ends(found) if one_curve else []), *_claimed(claims, found)]
-    paired = _pair(layout, pairs, problems) if compare else {}
+    paired = _pair(layout, pairs, problems)
     return Group(
         name=name,
         guide=guide,

@@ -1,4 +1,4 @@
-"""Page of evaluations of runs: accuracies with intervals, over what a sweep varies, by depth and by rating."""
+"""Page of evaluations of runs: accuracies with intervals, by depth and by rating."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 import streamlit as st
 
 from trm_data.storage.root import Layout
-from trm_eval.report.ask import Asked, ask, filled
+from trm_eval.report.ask import Asked, ask
 from trm_eval.report.blocks import Query
 from trm_eval.report.breakdown import RATING_SQL, paint_ratings
 from trm_eval.report.canvas import draw_svg
-from trm_eval.report.figures import paint_against_quantity, paint_depths, paint_shares
-from trm_eval.report.study import DEPTH_SQL, MEMBERS_SQL, swept_groups
+from trm_eval.report.figures import paint_depths, paint_shares
+from trm_eval.report.study import DEPTH_SQL
 from trm_eval.serve.parts import (
     EVALUATIONS,
     PUZZLES,
@@ -148,19 +148,6 @@ def figures_of(
     return found
 
 
-def swept_figures(layout: Layout, runs: Sequence[str], problems: list[str]) -> list[Figure]:
-    """Return a figure of accuracy over what varies for each sweep or study with at least two values among the runs."""
-    found: list[Figure] = []
-    for group, setting in swept_groups(layout, runs, problems):
-        names = list(dict.fromkeys(member.experiment for member in group.members))
-        query = Query(f"all tests of {group.name}", filled(MEMBERS_SQL, [setting.scale, setting.data, names]))
-        title = f"{group.name}: exact accuracy against {group.quantity}"
-        found.append(
-            Figure(title, draw_svg(lambda axis, group=group: paint_against_quantity(axis, group)), query)
-        )
-    return found
-
-
 def _of(asked: Asked, evaluation: str) -> list[dict[str, Any]]:
     return [row for row in asked.rows if row["evaluation"] == evaluation]
 
@@ -185,7 +172,6 @@ def show() -> None:
     figures = fresh(_figures, tuple(row["evaluation"] for row in chosen), tuple(runs))
     if not figures:
         st.info("No row of these has a solution to compare with.")
-    figures = [*fresh(swept_figures, tuple(runs)), *figures]
     columns = st.columns(2, gap="large")
     for number, figure in enumerate(figures):
         with columns[number % 2]:
