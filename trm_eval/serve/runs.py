@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import streamlit as st
 
 from trm_data.storage.root import Layout
@@ -67,19 +65,8 @@ WITH listed AS (
     FROM runs AS r
 )
 SELECT * FROM listed
-WHERE {{condition}}
+WHERE contains(concat_ws(' ', run, experiment, varies), ?)
 ORDER BY state = 'running' DESC, heartbeat DESC NULLS LAST, run"""
-
-
-def _condition(names: str) -> tuple[str, list[object]]:
-    """Return SQL over `listed`, with its values: beginnings or globs of runs, experiments and sweeps."""
-    patterns = [
-        word if any(sign in word for sign in "*?[") else f"{word}*"
-        for word in re.split(r"[\s,]+", names)
-        if word
-    ]
-    either = ["run GLOB ? OR experiment GLOB ? OR varies GLOB ?"] * len(patterns)
-    return " OR ".join(either) or "true", [pattern for pattern in patterns for _ in range(3)]
 
 
 def runs_now(layout: Layout, names: str, problems: list[str]) -> Asked:
@@ -87,18 +74,16 @@ def runs_now(layout: Layout, names: str, problems: list[str]) -> Asked:
 
     Args:
         layout: The root.
-        names: Beginnings or globs of names of runs, experiments or sweeps, separated by spaces or commas; empty: all.
+        names: A part of the name of a run, an experiment or a sweep; empty: all.
         problems: List of what was left out, extended here.
     """
-    condition, values = _condition(names)
-    return ask(layout, "runs as they are now", RUNS_SQL.format(condition=condition), values, problems)
+    return ask(layout, "runs as they are now", RUNS_SQL, [names], problems)
 
 
 def show() -> None:
     """Show the page."""
     st.subheader("Runs")
-    hint = "run, experiment or sweep: beginnings or globs, such as exp01 *-s0"
-    names = st.text_input("Name", placeholder=hint, key="names")
+    names = st.text_input("Name", placeholder="a part of a run, experiment or sweep", key="names")
     follow = st.toggle("Follow", value=True, help=f"Look again every {FOLLOW_S} seconds")
     st.fragment(_table, run_every=FOLLOW_S if follow else None)(names)
 

@@ -48,14 +48,7 @@ def test_loss_is_that_of_the_last_step_and_accuracy_the_best_of_the_validations(
     assert row["best_validation"] == query_results(root, sql, [evaluated.record.run]).rows[0][0]
 
 
-@pytest.mark.parametrize(
-    ("names", "count"),
-    [
-        ("tiny", 2),
-        ("*-s7", 1),
-        ("'; DROP TABLE runs; --", 0),
-    ],
-)
+@pytest.mark.parametrize(("names", "count"), [("tiny", 2), ("-s7", 1), ("'; DROP TABLE runs; --", 0)])
 def test_filters(root: Layout, names: str, count: int) -> None:
     assert len(shown(root, names)) == count
 

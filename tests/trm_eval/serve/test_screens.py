@@ -79,7 +79,7 @@ def test_runs_can_be_filtered_and_are_seen_to_go_on(root: Layout, monkeypatch: p
     app.run()
     assert app.dataframe[0].value["step"].tolist() == [9, 12]
     set_live(root, step=6)
-    app.text_input[0].set_value("*-s7").run()
+    app.text_input[0].set_value("-s7").run()
     assert app.dataframe[0].value["run"].tolist() == [run_name("tiny", live_run())]
     app.text_input[0].set_value("nothing").run()
     assert "No such runs" in app.info[0].value
