@@ -27,19 +27,17 @@ class Serve:
 
     host: Annotated[str, arg(metavar="HOST")] = "127.0.0.1"
     """Address to listen at. There is no password: everybody who reaches it can read all results."""
-    port: Annotated[int | None, arg(metavar="PORT")] = None
-    """Port (default: 8765, or a free port if that is taken)."""
+    port: Annotated[int, arg(metavar="PORT")] = 8765
+    """Port (0: a free one)."""
     root: Root = None
 
     def run(self) -> int:
         """Serve the pages until Ctrl-C."""
-        from trm_eval.serve.server import DEFAULT_PORT, bind, check_extra, is_loopback, serve, url_of
+        from trm_eval.serve.server import bind, check_extra, is_loopback, serve, url_of
 
         check_extra()
         layout = resolve_root(self.root)
         listening = bind(self.host, self.port)
-        if self.port is None and listening.getsockname()[1] != DEFAULT_PORT:
-            print(f"trm-eval: port {DEFAULT_PORT} is taken; using another one", file=sys.stderr)
         if not is_loopback(str(listening.getsockname()[0])):
             print(
                 f"trm-eval: warning: --host {self.host}: whoever reaches this machine can read all results of "

@@ -7,7 +7,6 @@ those from another page, before anything processes them. A page may load nothing
 
 from __future__ import annotations
 
-import errno
 import importlib.util
 import os
 import socket
@@ -23,7 +22,6 @@ from trm_eval.tables.index import keep_for
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-DEFAULT_PORT = 8765
 ENDING_S = 2
 """Timeout for open pages to disconnect when the server ends (s)."""
 LISTED_S = 4.0
@@ -43,7 +41,6 @@ SETTINGS: dict[str, object] = {
     "theme.primaryColor": COLOURS[0],
 }
 """Streamlit settings that override the user's files: no usage statistics, no file watching, no static files."""
-
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 POLICY = (
@@ -66,20 +63,17 @@ def check_extra() -> None:
         raise EvalError(needs_extra(f"serve ({' and '.join(missing)})", "serve"))
 
 
-def bind(host: str, port: int | None) -> socket.socket:
-    """Return a listening socket on the port; without one, on the default port, or any free port if that is in use."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    wanted = DEFAULT_PORT if port is None else port
-    if not 0 <= wanted <= 65535:
-        raise EvalError(f"--port {wanted}: expected 0 to 65535")
+def bind(host: str, port: int) -> socket.socket:
+    """Return a listening socket on the port; 0 takes a free one."""
+    if not 0 <= port <= 65535:
+        raise EvalError(f"--port {port}: expected 0 to 65535")
     try:
-        return socket.create_server((host, wanted), family=family)
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        if error.errno == errno.EADDRINUSE and port is None:
-            return socket.create_server((host, 0), family=family)
         said = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
-        way_out = "; without --port a free one is taken" if error.errno == errno.EADDRINUSE else ""
-        raise EvalError(f"--host {host} --port {wanted}: {said}{way_out}") from error
+        raise EvalError(
+            f"--host {host} --port {port}: {said}. Name another --port (0: a free one)"
+        ) from error
 
 
 def is_loopback(host: str) -> bool:
