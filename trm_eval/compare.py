@@ -9,12 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import polars as pl
-
 from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError, StatisticsError
-from trm_eval.statistics import Paired
-from trm_eval.statistics.intervals import AcrossSeeds, difference_across_seeds
+from trm_eval.statistics import AcrossSeeds, Paired, across_seeds
 from trm_eval.tables.query import query_results
 from trm_train.experiments.setting import Setting
 from trm_train.runs.record import find_run
@@ -114,17 +111,8 @@ class Difference:
     @property
     def across_seeds(self) -> AcrossSeeds | None:
         """Mean difference over the seeds with Student's interval; None with fewer than two seeds or without spread."""
-        rows = [
-            {"of": side, "seed": one.seed, "exact_accuracy": one.exact_accuracy}
-            for pair in self.seeds
-            for side, one in zip("ab", pair, strict=True)
-        ]
         try:
-            return (
-                difference_across_seeds(pl.DataFrame(rows), "exact_accuracy", of="of", a="a", b="b")
-                if rows
-                else None
-            )
+            return across_seeds([b.exact_accuracy - a.exact_accuracy for a, b in self.seeds])
         except StatisticsError:
             return None
 

@@ -27,7 +27,6 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.errors import EvalError
 from trm_eval.evaluation.prepare import choose_step
-from trm_eval.statistics.intervals import wilson
 from trm_eval.tables.query import query_results
 from trm_train.checkpoint.manager import export_weights, restore_weights
 from trm_train.checkpoint.tree import FILE, weights_tree
@@ -41,7 +40,8 @@ CARD = "README.md"
 HUB_RESULTS = ".eval_results"
 METRICS = ("exact_accuracy", "optimal_share")
 EVALUATIONS = """
-SELECT dataset, split, row_limit, weights, how, supervision_steps, count, exact_count, exact_accuracy, cell_accuracy,
+SELECT dataset, split, row_limit, weights, how, supervision_steps, count, exact_accuracy,
+    wilson_low(exact_count, count) AS exact_low, wilson_high(exact_count, count) AS exact_high, cell_accuracy,
     optimal_share, samples, selection, precision, latent_init, network_calls, flops, split_digest, evaluation,
     created_at
 FROM evals WHERE run = ? AND step = ? ORDER BY split, weights, supervision_steps, how, row_limit
@@ -170,7 +170,6 @@ def model_card(
         license: Identifier of the weights' licence; empty leaves it to the person who shares them.
     """
     kinds = sorted({dataset["kind"] for dataset in datasets if dataset["kind"]})
-    scored = [row for row in evals if row["count"]]
     return render(
         "trm_eval",
         "card.md",
@@ -178,7 +177,7 @@ def model_card(
         step=step,
         license=license,
         tags=["tiny-recursive-model", "jax", *kinds],
-        results=[(row, wilson(row["exact_count"], row["count"])) for row in scored],
+        results=[row for row in evals if row["count"]],
         datasets=datasets,
         weights=FILE,
         configuration=json.dumps(effective_identity(record.config), indent=1, sort_keys=True),

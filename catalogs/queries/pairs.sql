@@ -1,4 +1,4 @@
--- Each pair of runs of a group on the same puzzles: puzzles solved by one of them only; trm_eval.statistics.with_tests adds p-values.
+-- Each pair of runs of a group on the same puzzles: puzzles solved by one of them only; trm-eval compare adds p-values.
 SELECT
     c.scale,
     c.data,

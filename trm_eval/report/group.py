@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from trm_eval.errors import StatisticsError
 from trm_eval.statistics import Band, Fit, Paired, band, choose_fit, saturation
@@ -128,11 +127,10 @@ def trend_of(values: Sequence[float], exact: Sequence[float]) -> Trend:
         values: Values of the quantity, one for each run.
         exact: Exact accuracies (0 to 1).
     """
-    frame = pl.DataFrame({"x": values, "y": [100 * share for share in exact]})
     try:
-        best = choose_fit(frame, "x", "y")
+        best = choose_fit(values, [100 * share for share in exact])
         at = np.geomspace(min(values), max(values), POINTS).clip(min(values), max(values))
-        around = band(frame, "x", "y", best.form, at.tolist(), seed=0, resamples=RESAMPLES)
+        around = band(best, values, at.tolist(), seed=0, resamples=RESAMPLES)
     except StatisticsError as error:
         return Trend(refused=str(error))
     left = float(np.sqrt(best.rss / best.count))

@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-import polars as pl
-
 from trm_eval.errors import StatisticsError
 from trm_eval.report.group import Group, Member
-from trm_eval.statistics import across_seeds, difference_across_seeds
+from trm_eval.statistics import across_seeds
 from trm_train.experiments.claim import Alike, Better, Claim, NoWorse, Reaches
 
 Outcome = Literal["as expected", "not as expected", "cannot be told"]
@@ -203,7 +201,7 @@ def accuracy_of_all(members: Sequence[Member]) -> tuple[float, float, float, str
         low, high = min(m.exact_low for m in members), max(m.exact_high for m in members)
         over = "puzzles" if len(members) == 1 else f"puzzles, the same for {len(members)} seeds"
         return exact, 100 * low, 100 * high, over
-    found = across_seeds(_frame(members), "exact")
+    found = across_seeds([100 * member.exact_accuracy for member in members])
     return found.mean, max(0.0, found.low), min(100.0, found.high), f"{found.count} seeds"
 
 
@@ -219,10 +217,9 @@ def _difference(a: Sequence[Member], b: Sequence[Member], group: Group) -> _Know
         asked = [{m.split_digest for m in (*a, *b) if m.seed == seed} for seed in seeds]
         if any(len(digests) > 1 for digests in asked):
             return "they were not asked the same puzzles"
+        of_a, of_b = ({member.seed: member.exact_accuracy for member in members} for members in (a, b))
         try:
-            found = difference_across_seeds(
-                _frame([*a, *b]), "exact", of="experiment", a=ours.experiment, b=theirs.experiment
-            )
+            found = across_seeds([100 * (of_b[seed] - of_a[seed]) for seed in seeds])
         except StatisticsError as error:
             return str(error)
         return _Known(found.mean, found.low, found.high, found.count)
@@ -251,13 +248,3 @@ def _hold(
     if known.high < -claim.within or (isinstance(claim, Alike) and known.low > claim.within):
         return "not as expected", ""
     return "cannot be told", f": the interval reaches beyond {claim.within:g} points"
-
-
-def _frame(members: Sequence[Member]) -> pl.DataFrame:
-    return pl.DataFrame(
-        {
-            "experiment": [member.experiment for member in members],
-            "seed": [member.seed for member in members],
-            "exact": [100 * member.exact_accuracy for member in members],
-        }
-    )

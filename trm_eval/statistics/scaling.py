@@ -17,12 +17,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 from scipy import optimize
 
 from trm_eval.errors import StatisticsError
-from trm_eval.statistics.intervals import LEVEL, numbers
 
 Array = NDArray[np.float64]
 
@@ -36,8 +34,6 @@ EXPONENTS = np.geomspace(0.01, 20, 200)
 """Grid of exponents. At its ends, a power law is linear in log x, or a step after the first value."""
 MOST_EXPONENT = 600.0
 """Maximum natural logarithm of a power, within the range of double precision."""
-POINT = 0.01
-"""One percentage point of accuracy, as a share."""
 
 
 @dataclass(frozen=True)
@@ -93,95 +89,84 @@ class Band:
         x: Positions.
         low: Lower end of the interval at each position.
         high: Upper end of the interval at each position.
-        fits: Number of curves that it is made from.
     """
 
     x: Array
     low: Array
     high: Array
-    fits: int
 
 
-def fit(frame: pl.DataFrame, x: str, y: str, form: Variant) -> Fit:
+def fit(x: Sequence[float], y: Sequence[float], form: Variant) -> Fit:
     """Fit a curve by least squares.
 
     Args:
-        frame: A row for each run.
-        x: Column of the quantity, above 0.
-        y: Column of the dependent number, such as `exact_accuracy`.
+        x: Quantity of each run, above 0.
+        y: Dependent number of each run, such as its exact accuracy.
         form: Form of the curve.
 
     Raises:
         StatisticsError: There are too few values of x, one is not above 0, or nothing varies; the message says which.
     """
-    xs, ys = numbers(frame, x), numbers(frame, y)
-    _check(xs, ys, x, y, form)
+    xs, ys = np.asarray(x, np.float64), np.asarray(y, np.float64)
+    distinct = len(np.unique(xs))
+    if not np.isfinite([xs, ys]).all() or (xs <= 0).any():
+        raise StatisticsError(f"x: has {xs.min():g}; a {form} curve is over finite values above 0")
+    if distinct < LEAST[form]:
+        raise StatisticsError(
+            f"x: {distinct} values in {len(xs)} runs; a {form} curve has {_parameters(form)} parameters and needs "
+            f"{LEAST[form]} values"
+        )
+    if np.ptp(ys) == 0:
+        raise StatisticsError(
+            f"y: is {ys[0]:g} in all {len(ys)} runs; nothing varies that a curve could follow"
+        )
     return _fit(xs, ys, form)
 
 
-def choose_fit(frame: pl.DataFrame, x: str, y: str) -> Fit:
-    """Return the curve with the smaller AICc, which penalizes the third parameter of a power law.
-
-    Args:
-        frame: A row for each run.
-        x: Column of the quantity, above 0.
-        y: Column of the dependent number.
+def choose_fit(x: Sequence[float], y: Sequence[float]) -> Fit:
+    """Return the curve with the smaller AICc, which penalizes the third parameter of a power law; see `fit`.
 
     Raises:
         StatisticsError: Neither curve can be fitted, or there are too few runs to choose.
     """
-    simple = fit(frame, x, y, "log-linear")
+    simple = fit(x, y, "log-linear")
     if simple.count < LEAST_TO_CHOOSE:
         raise StatisticsError(
             f"{simple.count} runs: at least {LEAST_TO_CHOOSE} are needed to choose between curves; fit one by name"
         )
     if simple.distinct < LEAST["power law"]:
         return simple
-    curved = fit(frame, x, y, "power law")
+    curved = fit(x, y, "power law")
     return curved if curved.aicc < simple.aicc else simple
 
 
-def band(
-    frame: pl.DataFrame,
-    x: str,
-    y: str,
-    form: Variant,
-    at: Sequence[float],
-    *,
-    seed: int,
-    resamples: int = 1000,
-) -> Band:
-    """Return the 95% band of a curve at some values of x, by bootstrap.
+def band(best: Fit, x: Sequence[float], at: Sequence[float], *, seed: int, resamples: int = 1000) -> Band:
+    """Return the 95% band of a fitted curve at some values of x, by bootstrap.
 
     Runs are drawn from the curve, with normal errors as large as the residuals.
 
     Args:
-        frame: A row for each run.
-        x: Column of the quantity, above 0.
-        y: Column of the dependent number.
-        form: Form of the curve.
+        best: Fitted curve.
+        x: Quantity of each run that it was fitted to.
         at: Values of x, above 0.
         seed: Seed of the draws.
         resamples: Number of draws.
 
     Raises:
-        StatisticsError: As in `fit`.
+        StatisticsError: A value of `at` is not above 0.
     """
-    best = fit(frame, x, y, form)
-    tail = (1 - LEVEL) / 2
-    where = np.asarray(at, np.float64)
-    if not len(where) or not (np.isfinite(where) & (where > 0)).all():
+    if min(at) <= 0:
         raise StatisticsError(f"at {list(at)}: values above 0 are needed")
-    xs, generator = numbers(frame, x), np.random.default_rng(seed)
-    middle, spread = best.at(xs), math.sqrt(best.rss / (best.count - _parameters(form)))
+    where, xs, generator = np.asarray(at, np.float64), np.asarray(x, np.float64), np.random.default_rng(seed)
+    middle, spread = best.at(xs), math.sqrt(best.rss / (best.count - _parameters(best.form)))
     curves = [
-        _fit(xs, middle + generator.normal(0, spread, len(xs)), form).at(where) for _ in range(resamples)
+        _fit(xs, middle + generator.normal(0, spread, len(xs)), best.form).at(where) for _ in range(resamples)
     ]
-    low, high = np.quantile(np.stack(curves), [tail, 1 - tail], axis=0)
-    return Band(where, low, high, len(curves))
+    low, high = np.quantile(np.stack(curves), [0.025, 0.975], axis=0)
+    return Band(where, low, high)
 
 
-def saturation(fitted: Fit, xs: Sequence[float], *, point: float = POINT) -> float | None:
+def saturation(fitted: Fit, xs: Sequence[float], *, point: float) -> float | None:
     """Return the smallest tested value from which on the curve stays within a point of its ceiling.
 
     Args:
@@ -196,21 +181,6 @@ def saturation(fitted: Fit, xs: Sequence[float], *, point: float = POINT) -> flo
         return None
     near = [x for x in xs if fitted.ceiling - float(fitted.at([x])[0]) <= point]
     return min(near, default=None)
-
-
-def _check(xs: Array, ys: Array, x: str, y: str, form: Variant) -> None:
-    distinct = len(np.unique(xs))
-    if (xs <= 0).any():
-        raise StatisticsError(f"{x}: has {xs[xs <= 0][0]:g}; a {form} curve is over values above 0")
-    if distinct < LEAST[form]:
-        raise StatisticsError(
-            f"{x}: {distinct} values in {len(xs)} runs; a {form} curve has {_parameters(form)} parameters and needs "
-            f"{LEAST[form]} values"
-        )
-    if np.ptp(ys) == 0:
-        raise StatisticsError(
-            f"{y}: is {ys[0]:g} in all {len(ys)} runs; nothing varies that a curve could follow"
-        )
 
 
 def _parameters(form: Variant) -> int:

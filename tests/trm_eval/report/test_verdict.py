@@ -6,6 +6,7 @@ import dataclasses
 import re
 
 import pytest
+from scipy import stats
 
 from trm_eval.report.group import Group, Member
 from trm_eval.report.page import findings
@@ -18,7 +19,7 @@ from trm_eval.report.verdict import (
     over_seeds,
     verdict,
 )
-from trm_eval.statistics import Paired, wilson
+from trm_eval.statistics import Paired
 from trm_train.experiments.claim import Alike, Better, Claim, NoWorse, Reaches
 from trm_train.experiments.guide import Guide
 
@@ -26,7 +27,7 @@ GUIDE = Guide(question="?", varies="a", fixed="b", expected="c", judge_by="d")
 
 
 def a_member(experiment: str, exact: int, seed: int = 0, count: int = 1_000) -> Member:
-    interval = wilson(exact, count)
+    interval = stats.binomtest(exact, count).proportion_ci(method="wilson")
     low, high = interval.low, interval.high
     return Member(
         experiment, None, experiment, None, f"{experiment}-s{seed}", seed, f"e-{experiment}-{seed}", "d",

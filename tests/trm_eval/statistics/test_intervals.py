@@ -10,21 +10,13 @@ import math
 from importlib.resources import files
 
 import duckdb
-import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
 from trm_eval.errors import StatisticsError
-from trm_eval.statistics import (
-    Paired,
-    across_seeds,
-    difference_across_seeds,
-    holm,
-    wilson,
-    with_tests,
-)
+from trm_eval.statistics import Paired, across_seeds, holm
 
 COUNTS = st.integers(1, 500_000).flatmap(lambda count: st.tuples(st.integers(0, count), st.just(count)))
 
@@ -40,26 +32,14 @@ def macros() -> duckdb.DuckDBPyConnection:
 
 
 @given(COUNTS)
-def test_wilson_is_that_of_scipy_and_of_sql(
-    macros: duckdb.DuckDBPyConnection, counts: tuple[int, int]
-) -> None:
+def test_wilson_of_sql_is_that_of_scipy(macros: duckdb.DuckDBPyConnection, counts: tuple[int, int]) -> None:
     right, count = counts
-    found = wilson(right, count)
     expected = stats.binomtest(right, count).proportion_ci(method="wilson")
-    assert found == (right / count, expected.low, expected.high)
-    in_sql = macros.execute(
-        "SELECT wilson_low(?, ?), wilson_high(?, ?)", [right, count, right, count]
-    ).fetchone()
-    assert in_sql == pytest.approx(found[1:], abs=1e-7)
-    assert in_sql is not None
-    assert right > 0 or in_sql[0] == 0
-    assert found.low <= found.value <= found.high
-
-
-@pytest.mark.parametrize(("right", "count"), [(0, 0), (3, 2), (-1, 2)])
-def test_what_is_no_share(right: int, count: int) -> None:
-    with pytest.raises(StatisticsError, match=f"{right} right of {count}: no share"):
-        wilson(right, count)
+    low_and_high = "SELECT wilson_low(?, ?), wilson_high(?, ?)"
+    found = macros.execute(low_and_high, [right, count, right, count]).fetchone()
+    assert found == pytest.approx((expected.low, expected.high), abs=1e-7)
+    assert found is not None
+    assert right > 0 or found[0] == 0
 
 
 SHARES = st.lists(st.integers(0, 1000), min_size=2, max_size=6).filter(lambda values: len(set(values)) > 1)
@@ -68,64 +48,25 @@ SHARES = st.lists(st.integers(0, 1000), min_size=2, max_size=6).filter(lambda va
 @given(SHARES)
 def test_the_interval_is_that_of_students_t(thousandths: list[int]) -> None:
     values = [value / 1000 for value in thousandths]
-    found = across_seeds(pl.DataFrame({"seed": range(len(values)), "exact": values}), "exact")
+    found = across_seeds(values)
     expected = stats.ttest_1samp(values, 0)
     assert (found.count, found.mean) == (len(values), pytest.approx(sum(values) / len(values)))
     assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))
     assert found.p_value == pytest.approx(expected.pvalue)
 
 
-@given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=2, max_size=5))
-def test_a_difference_is_the_paired_test_of_the_shared_seeds(pairs: list[tuple[int, int]]) -> None:
-    a, b = ([pair[side] for pair in pairs] for side in (0, 1))
-    seeds = list(range(len(pairs)))
-    frame = pl.DataFrame(
-        {
-            "experiment": ["b"] * len(b) + ["a"] * len(a) + ["a", "c"],
-            "seed": seeds[::-1] + seeds + [99, 0],
-            "right": b[::-1] + a + [500, 1],
-        }
-    )
-    if len({one - other for one, other in pairs}) == 1:
-        with pytest.raises(StatisticsError, match="are they one run"):
-            difference_across_seeds(frame, "right", of="experiment", a="a", b="b")
-        return
-    found = difference_across_seeds(frame, "right", of="experiment", a="a", b="b")
-    expected = stats.ttest_rel(b, a)
-    assert found.count == len(pairs)
-    assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))
-    assert found.p_value == pytest.approx(expected.pvalue)
-
-
 @pytest.mark.parametrize(
-    ("seeds", "values", "message"),
+    ("values", "message"),
     [
-        ([], [], "no seed: how much another would differ cannot be known"),
-        (
-            [0],
-            [0.8],
-            "1 seed: how much another would differ cannot be known, so that no interval can be given",
-        ),
-        ([0, 0], [0.8, 0.9], "seed 0 of .*: got 2 rows"),
-        ([0, 1], [0.8, 0.8], "is 0.8 for each of 2 seeds"),
-        ([0, 1], [0.8, None], "exact: 1 of 2 rows have no value"),
-        ([0, 1], [0.8, math.nan], "exact: has nan"),
+        ([], "0 seeds: the spread over seeds cannot be known"),
+        ([0.8], "1 seed: the spread over seeds cannot be known; train further seeds"),
+        ([0.8, 0.8], "0.8 for each of 2 seeds: .*are they one run"),
+        ([0.3 - 0.1, 0.5 - 0.3], "0.2 for each of 2 seeds"),
     ],
 )
-def test_what_gives_no_interval(seeds: list[int], values: list, message: str) -> None:
-    frame = pl.DataFrame({"seed": seeds, "exact": values}, schema={"seed": pl.Int64, "exact": pl.Float64})
+def test_what_gives_no_interval(values: list[float], message: str) -> None:
     with pytest.raises(StatisticsError, match=message):
-        across_seeds(frame, "exact")
-    with pytest.raises(StatisticsError, match="no column 'right'; there are: seed, exact"):
-        across_seeds(frame, "right", seed="right")
-
-
-def test_experiments_that_share_one_seed_or_none() -> None:
-    frame = pl.DataFrame({"experiment": ["a", "a", "b"], "seed": [0, 1, 1], "exact": [0.5, 0.6, 0.7]})
-    with pytest.raises(StatisticsError, match="a and b share 1 seed: the spread"):
-        difference_across_seeds(frame, "exact", of="experiment", a="a", b="b")
-    with pytest.raises(StatisticsError, match="no run of 'c' in experiment; there are: a, b"):
-        difference_across_seeds(frame, "exact", of="experiment", a="a", b="c")
+        across_seeds(values)
 
 
 def test_mcnemar_is_exact() -> None:
@@ -170,18 +111,3 @@ def test_an_interval_without_flips_is_that_of_a_share_of_none() -> None:
 def test_holm_as_worked_out_by_hand() -> None:
     assert holm([]) == []
     assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
-
-
-def test_pairs_of_a_query_get_their_tests() -> None:
-    frame = pl.DataFrame({"puzzles": [200, 100, 50], "only_a": [10, 3, 0], "only_b": [40, 9, 0]})
-    tested = with_tests(frame)
-    pairs = [Paired(200, 10, 40), Paired(100, 3, 9), Paired(50, 0, 0)]
-    assert tested["p_value"].to_list() == [one.p_value for one in pairs]
-    assert tested["p_holm"].to_list() == holm([one.p_value for one in pairs])
-    assert tested.select("difference", "low", "high").rows() == [
-        (one.difference, *one.interval) for one in pairs
-    ]
-    assert with_tests(frame.clear()).columns == tested.columns
-    for bad in ({"only_a": -1}, {"puzzles": 0}, {"only_b": 199}):
-        with pytest.raises(StatisticsError, match="cannot be"):
-            with_tests(frame[:1].with_columns(**{name: pl.lit(value) for name, value in bad.items()}))
