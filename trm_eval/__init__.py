@@ -3,7 +3,6 @@
 In Python a result is a polars frame:
 
     trm_eval.evaluate("quickstart")              # evaluates the last checkpoint and writes the tables
-    trm_eval.plot("quickstart")                  # curves of loss and accuracy, a matplotlib figure
     trm_eval.sql("SELECT run, exact_accuracy FROM evals")
     trm_eval.sql("SELECT row, exact, prediction FROM predictions WHERE experiment = 'quickstart'")
 
@@ -17,15 +16,14 @@ These functions are imported on first use, so that the command line starts fast.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from trm_eval.api import evaluate, plot
+    from trm_eval.api import evaluate
     from trm_eval.solver import load
     from trm_eval.tables.query import sql
 
-__all__ = ["evaluate", "load", "plot", "sql"]
+__all__ = ["evaluate", "load", "sql"]
 
 _HOMES = {
     "evaluate": "trm_eval.api",
-    "plot": "trm_eval.api",
     "load": "trm_eval.solver",
     "sql": "trm_eval.tables.query",
 }
