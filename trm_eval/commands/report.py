@@ -30,13 +30,13 @@ class Report:
     """Write a report on experiments or runs: verdicts on claims, tables with intervals, figures, puzzles, and the SQL
     behind every number.
 
-    DIR contains index.html, which needs no network, report.md, and each figure and table as SVG, PNG and CSV.
+    DIR contains index.html, which needs no network, report.md, and each figure and table as SVG and CSV.
     Experiments without an evaluated run, and figures without a dataset or checkpoint, are named.
 
     For example:
 
       trm-eval report 'exp*' 'contrib0[12]*' --scale tiny --out report
-      trm-eval report exp04a --scale tiny --out docs/exp04a --no-png
+      trm-eval report exp04a --scale tiny --out docs/exp04a
       trm-eval report quickstart_width
       trm-eval report my_sweep
       trm-eval report 'quickstart-*' exp01a-2f0c1f7e-s1
@@ -45,8 +45,6 @@ class Report:
     patterns: Patterns = ()
     out: Annotated[str, arg(metavar="DIR")] = "report"
     """Folder to write."""
-    no_png: bool = False
-    """Write figures as SVG only, a third of the bytes."""
     scale: ScaleOption = None
     data: DataOption = None
     skip_damaged: SkipDamaged = False
@@ -67,7 +65,7 @@ class Report:
             further = further_blocks(layout, groups, setting, problems)
             left_out = [without_root(layout, problem) for problem in problems]
             page = study_page(groups, setting, self._as_typed(), _versions(layout, runs), left_out, further)
-        paths = write_report(page, Path(self.out).expanduser(), png=not self.no_png)
+        paths = write_report(page, Path(self.out).expanduser())
         said = f"{paths[0]}: {counted(len(runs), 'run')} in {counted(len(groups), 'group')}"
         said += f", {counted(len(paths) - 1, 'file')} beside it"
         emit({"runs": runs, "files": paths}, said, as_json=self.json)
@@ -110,7 +108,7 @@ class Report:
         words = ["trm-eval", "report", *self.patterns]
         words += ["--scale", self.scale] if self.scale else []
         words += ["--data", self.data] if self.data else []
-        return shlex.join([*words, "--out", self.out, *(["--no-png"] if self.no_png else [])])
+        return shlex.join([*words, "--out", self.out])
 
 
 def _versions(layout: Layout, runs: list[str]) -> str:

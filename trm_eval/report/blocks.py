@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -18,12 +18,12 @@ from typing import Any
 from markupsafe import Markup
 
 from trm_data.show.drawing import Drawing
-from trm_data.show.picture import png_row, svg, svg_row
+from trm_data.show.picture import svg, svg_row
 from trm_data.show.table import csv_cell, markdown_text
 from trm_data.show.template import render
 from trm_data.storage.atomic import write_bytes
 from trm_eval.errors import EvalError
-from trm_eval.report.canvas import GRID, INK, PAPER, Drawn
+from trm_eval.report.canvas import GRID, INK, PAPER
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Picture:
 
     Attributes:
         name: Name of its files, without suffix.
-        drawn: The figure.
+        drawn: The figure, as SVG.
         title: Title above the figure.
         says: Description of the figure, as alternative text.
         data: Rows of numbers; empty if a table has them.
@@ -109,7 +109,7 @@ class Picture:
     """
 
     name: str
-    drawn: Drawn
+    drawn: bytes
     title: str
     says: str
     data: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
@@ -161,32 +161,22 @@ SHORT = 28
 """Maximum length of a cell without line breaks (characters): fits an interval or the name of a run."""
 
 
-def write_report(page: Page, out: Path, *, png: bool = True) -> list[Path]:
-    """Write a report, each file atomically; return the files, the one to open first comes first.
-
-    Args:
-        page: Report to write.
-        out: Folder.
-        png: Also write figures and drawings as PNG.
-    """
+def write_report(page: Page, out: Path) -> list[Path]:
+    """Write a report to a folder, each file atomically; return the files, the one to open first comes first."""
     if out.is_file() or out.suffix in (".md", ".html"):
         raise EvalError(f"--out {out}: expected a folder; it gets index.html and report.md. Name another one")
     out.mkdir(parents=True, exist_ok=True)
-    files = {name: content for block in page.blocks for name, content in _files_of(block, png=png).items()}
-    pages = {"index.html": to_html(page, files).encode(), "report.md": to_markdown(page, files).encode()}
+    files = {name: content for block in page.blocks for name, content in _files_of(block).items()}
+    pages = {"index.html": to_html(page).encode(), "report.md": to_markdown(page).encode()}
     for name, content in (pages | files).items():
         write_bytes(out / name, content)
     return [out / name for name in pages | files]
 
 
-def to_html(page: Page, written: Collection[str] = ()) -> str:
+def to_html(page: Page) -> str:
     """Return a page as one HTML file that works offline: embedded figures, sortable tables, light and dark mode.
 
     It is readable without its script: tables are then in their first order.
-
-    Args:
-        page: Report to write.
-        written: Names of the files next to it, for links.
     """
     return render(
         "trm_eval",
@@ -197,7 +187,6 @@ def to_html(page: Page, written: Collection[str] = ()) -> str:
             (pictures, _kinds(blocks))
             for pictures, blocks in groupby(page.blocks, lambda block: isinstance(block, Picture))
         ],
-        written=written,
         anchor=_anchor,
         cell_class=_cell_class,
         inline=_inline,
@@ -205,14 +194,13 @@ def to_html(page: Page, written: Collection[str] = ()) -> str:
     )
 
 
-def to_markdown(page: Page, written: Collection[str]) -> str:
+def to_markdown(page: Page) -> str:
     """Return a page as Markdown, with its figures and tables as separate files; see `to_html`."""
     return render(
         "trm_eval",
         "report.md",
         page=page,
         blocks=_kinds(page.blocks),
-        written=written,
         alternative=lambda text: markdown_text(text).replace("]", "\\]"),
         fenced=_fenced,
     )
@@ -232,7 +220,7 @@ def _cell_class(text: str) -> str:
 
 def _inline(picture: Picture) -> Markup:
     """Return an SVG file for embedding in a page: no XML header, unique ids, and the page's colours."""
-    text = picture.drawn.svg.decode("utf-8")
+    text = picture.drawn.decode("utf-8")
     text = text[text.index("<svg") :]
     for colour, own in ((INK, "var(--ink)"), (GRID, "var(--line)"), (PAPER, "var(--paper)")):
         text = text.replace(f": {colour}", f": {own}")
@@ -248,17 +236,15 @@ def _fenced(sql: str) -> str:
     return f"{fence}sql\n{sql}\n{fence}"
 
 
-def _files_of(block: Block, *, png: bool) -> dict[str, bytes]:
+def _files_of(block: Block) -> dict[str, bytes]:
     """Return the files of a block, by name."""
     match block:
         case Table():
             return {block.file: block.csv()}
         case Picture():
-            files = {f"{block.name}.svg": block.drawn.svg}
-            files |= {f"{block.name}.png": block.drawn.png} if png else {}
+            files = {f"{block.name}.svg": block.drawn}
             return files | ({block.data_file: block.csv()} if block.data_file else {})
         case Drawings():
-            files = {f"{block.name}.svg": svg_row(block.drawings).encode()}
-            return files | ({f"{block.name}.png": png_row(block.drawings)} if png else {})
+            return {f"{block.name}.svg": svg_row(block.drawings).encode()}
         case _:
             return {}

@@ -1,4 +1,4 @@
-"""Canvas of all figures of a report: one panel, readable on a phone, as SVG and PNG.
+"""Canvas of all figures of a report: one panel, readable on a phone, as SVG.
 
 The colours are safe for colour-blind readers, and curves have markers too. In HTML the ink follows light or dark mode.
 """
@@ -6,9 +6,7 @@ The colours are safe for colour-blind readers, and curves have markers too. In H
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#6b7280")
@@ -19,7 +17,6 @@ INK, GRID, PAPER = "#1f2937", "#d1d5db", "#ffffff"
 """Colours of text, lines and background; a page replaces them with its own (`blocks.py`)."""
 SIZE = (4.6, 3.1)
 """Size of a figure in inches: as wide as a phone screen at about its text size."""
-PNG_DPI = 200
 LEAST_POINTS = 5.0
 """Minimum range of an axis in percent (points): accuracies that differ by less look the same."""
 SETTINGS: dict[Any, Any] = {
@@ -39,54 +36,24 @@ SETTINGS: dict[Any, Any] = {
 }
 
 
-@dataclass(frozen=True)
-class Drawn:
-    """A figure; drawing it again gives the same bytes."""
-
-    svg: bytes
-    png: bytes
-
-
-def draw(paint: Callable[[Any], None], *, height: float = SIZE[1]) -> Drawn:
-    """Draw a figure with one panel.
+def draw(paint: Callable[[Any], None], *, height: float = SIZE[1]) -> bytes:
+    """Draw a figure with one panel as SVG; drawing it again gives the same bytes.
 
     Args:
         paint: Draws on matplotlib's axes.
         height: Height in inches; a legend below the panel is added to it.
     """
-    with _figure(paint, height) as figure:
-        return Drawn(_svg(figure), _png(figure))
-
-
-def draw_svg(paint: Callable[[Any], None], *, height: float = SIZE[1]) -> bytes:
-    """Draw as `draw`, but only the SVG, which takes a third of the time."""
-    with _figure(paint, height) as figure:
-        return _svg(figure)
-
-
-@contextmanager
-def _figure(paint: Callable[[Any], None], height: float) -> Generator[Any, None, None]:
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
+    out = io.BytesIO()
     with rc_context(SETTINGS):
         figure = Figure(figsize=(SIZE[0], height), layout="constrained")
         axis = figure.subplots()
         paint(axis)
         limit_percent(axis)
         _legend(figure, axis)
-        yield figure
-
-
-def _svg(figure: Any) -> bytes:
-    out = io.BytesIO()
-    figure.savefig(out, format="svg", metadata={"Date": None}, facecolor=PAPER)
-    return out.getvalue()
-
-
-def _png(figure: Any) -> bytes:
-    out = io.BytesIO()
-    figure.savefig(out, format="png", metadata={"Software": None}, facecolor=PAPER, dpi=PNG_DPI)
+        figure.savefig(out, format="svg", metadata={"Date": None}, facecolor=PAPER)
     return out.getvalue()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from trm_data.storage.root import Layout
 from trm_eval.report.ask import ask
 from trm_eval.report.blocks import Block, Heading, Picture, Text
-from trm_eval.report.canvas import COLOURS, INK, Drawn, draw, looks, plot_shares, reach, short
+from trm_eval.report.canvas import COLOURS, INK, draw, looks, plot_shares, reach, short
 from trm_eval.report.group import Group
 from trm_eval.report.verdict import accuracy_of_all
 from trm_train.experiments.setting import Setting
@@ -22,7 +22,7 @@ MARKED = 64
 """Maximum number of points with markers; more markers would hide the curve."""
 
 
-def accuracy_figure(group: Group) -> Drawn:
+def accuracy_figure(group: Group) -> bytes:
     """Draw test accuracies with intervals, over the varied quantity or by name."""
     if group.quantity:
         return draw(lambda axis: paint_against_quantity(axis, group))
@@ -31,12 +31,12 @@ def accuracy_figure(group: Group) -> Drawn:
     return draw(lambda axis: paint_shares(axis, shares), height=max(1.4, 0.32 * len(labels) + 0.8))
 
 
-def curves_figure(group: Group) -> Drawn:
+def curves_figure(group: Group) -> bytes:
     """Draw validation accuracies over training."""
     return draw(lambda axis: _curves(axis, group))
 
 
-def depth_figure(group: Group) -> Drawn:
+def depth_figure(group: Group) -> bytes:
     """Draw test accuracies after every supervision step, with intervals."""
     names = group.names()
     tests = [(names[run], rows) for run, rows in group.depths.items()]

@@ -10,7 +10,7 @@ import streamlit as st
 
 from trm_data.storage.root import Layout
 from trm_eval.report.ask import Asked, ask
-from trm_eval.report.canvas import draw_svg
+from trm_eval.report.canvas import draw
 from trm_eval.report.figures import paint_curves
 from trm_eval.serve.parts import (
     CURVES,
@@ -119,7 +119,7 @@ def draw_curves(
         axis.set_xlabel("training step" if over == "step" else "training time (s)")
         axis.set_ylabel(measure.unit)
 
-    return draw_svg(paint)
+    return draw(paint)
 
 
 def show() -> None:

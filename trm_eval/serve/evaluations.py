@@ -14,7 +14,7 @@ from trm_data.storage.root import Layout
 from trm_eval.report.ask import Asked, ask
 from trm_eval.report.blocks import Query
 from trm_eval.report.breakdown import RATING_SQL, paint_ratings
-from trm_eval.report.canvas import draw_svg
+from trm_eval.report.canvas import draw
 from trm_eval.report.figures import paint_depths, paint_shares
 from trm_eval.report.study import DEPTH_SQL
 from trm_eval.serve.parts import (
@@ -126,7 +126,7 @@ def figures_of(
         for row in scored
     ]
     high = max(1.4, 0.32 * len(shares) + 0.8)
-    drawn = draw_svg(lambda axis: paint_shares(axis, shares), height=high)
+    drawn = draw(lambda axis: paint_shares(axis, shares), height=high)
     found = [Figure("Exact accuracy, with 95% intervals (Wilson)", drawn, asked.query)]
     depths = ask(
         layout,
@@ -138,12 +138,12 @@ def figures_of(
     )
     if max((row["depth"] for row in depths.rows), default=0) > 1:
         tests = [(name, _of(depths, evaluation)) for evaluation, name in names.items()]
-        drawn = draw_svg(lambda axis: paint_depths(axis, tests))
+        drawn = draw(lambda axis: paint_depths(axis, tests))
         found.append(Figure("Exact accuracy by supervision step", drawn, depths.query))
     ratings = ask(layout, "accuracy by rating", RATING_SQL, [list(names)], problems, evaluations=list(names))
     if len({row["rating_bucket"] for row in ratings.rows}) > 1:
         rated = [(name, _of(ratings, evaluation)) for evaluation, name in names.items()]
-        drawn = draw_svg(lambda axis: paint_ratings(axis, rated))
+        drawn = draw(lambda axis: paint_ratings(axis, rated))
         found.append(Figure("Exact accuracy by rating: guesses that a solver needs", drawn, ratings.query))
     return found
 

@@ -48,8 +48,7 @@ def as_asked(layout: Layout, picture: Picture) -> None:
     found = query_results(layout, query.sql)
     assert [dict(zip(found.columns, row, strict=True)) for row in found.rows] == picture.data
     assert len(list(csv.DictReader(picture.csv().decode().splitlines()))) == len(picture.data) > 0
-    ElementTree.fromstring(picture.drawn.svg)
-    assert picture.drawn.png.startswith(b"\x89PNG")
+    ElementTree.fromstring(picture.drawn)
 
 
 def test_ratings_are_drawn_where_they_differ(evaluated: Evaluated, group: Group) -> None:
