@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -20,13 +18,11 @@ from trm_eval.tables.writer import token_lists, write_table
 from trm_train.runs.record import RunRecord
 
 PART_EXAMPLES = 65_536
-"""Rows of one part, except the last; memory holds at most this many plus one batch."""
+"""Rows from which a part is written; memory holds at most this many plus one batch."""
 
 
 class PredictionWriter:
-    """Collects batches in order, and writes a part of the table when it has enough rows.
-
-    The rows of a part do not depend on the batch size or the devices.
+    """Collects batches in order, and writes them as a part of the table when they have enough rows.
 
     Args:
         layout: Root for the results.
@@ -76,30 +72,18 @@ class PredictionWriter:
     def add(self, batch: Inferred) -> NDArray[np.bool_]:
         """Add the next batch; return which of its n rows have labels, bool [n]."""
         self._pending.append(batch)
-        while sum(len(pending.rows) for pending in self._pending) >= PART_EXAMPLES:
-            self._write(PART_EXAMPLES)
+        if sum(len(pending.rows) for pending in self._pending) >= PART_EXAMPLES:
+            self._write()
         return labelled_cells(self._dataset.read(batch.rows)["labels"].astype(np.uint8)) > 0
 
     def finish(self) -> None:
         """Write the remaining rows."""
         if self._pending:
-            self._write(PART_EXAMPLES)
+            self._write()
 
-    def _take(self, count: int) -> list[Inferred]:
-        """Take up to `count` rows from the pending batches; the last batch is split if needed."""
-        taken: list[Inferred] = []
-        while count and self._pending:
-            batch = self._pending.pop(0)
-            if len(batch.rows) > count:
-                self._pending.insert(0, _some(batch, slice(count, None)))
-                batch = _some(batch, slice(0, count))
-            taken.append(batch)
-            count -= len(batch.rows)
-        return taken
-
-    def _write(self, count: int) -> None:
-        """Score up to `count` pending rows, and write them as one part."""
-        batches = self._take(count)
+    def _write(self) -> None:
+        """Score the pending rows, and write them as one part."""
+        batches, self._pending = self._pending, []
         name = f"{self.evaluation}-{len(self.parts):05d}"
         predictions = np.concatenate([batch.predictions for batch in batches])
         count = len(predictions)
@@ -164,22 +148,6 @@ class PredictionWriter:
                     (found & labelled).sum()
                 )
         return columns
-
-
-def _some(batch: Inferred, part: slice) -> Inferred:
-    """Return a batch with the per-row values of some rows; its sums are still over all rows."""
-    sampled = batch.sampled
-    if sampled is not None:
-        sampled = replace(sampled, chosen=sampled.chosen[part], oracle=sampled.oracle[part])
-    return replace(
-        batch,
-        rows=batch.rows[part],
-        predictions=batch.predictions[part],
-        q_halt_logits=batch.q_halt_logits[part],
-        halt_steps=batch.halt_steps[part],
-        steps=batch.steps[part],
-        sampled=sampled,
-    )
 
 
 def _sampled(batches: list[Inferred], count: int) -> dict[str, pa.Array]:
