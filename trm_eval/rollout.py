@@ -381,6 +381,7 @@ def answer_halting(
 ) -> Iterator[Inferred]:
     """Answer rows, and yield them in order, as soon as all earlier rows have halted.
 
+    Few answers wait for earlier rows, because no row takes more than the maximum number of steps.
     Every process knows the row of each slot, and reads only the rows of its own slots.
 
     Args:
@@ -399,7 +400,8 @@ def answer_halting(
         for name, values in reader.read(rows[:1]).items()
     }
     working, steps = np.full(slots, -1), np.zeros(slots, np.int32)
-    waiting, taken = _Waiting(len(rows)), 0
+    waiting: dict[int, tuple[int, Answers]] = {}
+    first = taken = 0
     begun, spent = time.perf_counter(), 0
     while True:
         free = np.flatnonzero(working < 0)[: len(rows) - taken]
@@ -416,55 +418,26 @@ def answer_halting(
         halted, found = jax.device_get(gather((carry.halted, outputs)))
         steps += 1
         spent += int(busy.sum())
-        done = np.flatnonzero(halted & busy)
-        waiting.add(working[done], steps[done], jax.tree.map(lambda leaf, done=done: leaf[done], found))
-        working[done] = -1
-        for first, count, spent_on, answers in waiting.ready():
-            some = rows[first : first + count]
-            now = time.perf_counter()
-            yield Inferred(
-                rows=some,
-                predictions=reader.decode(answers.predictions),
-                q_halt_logits=answers.q_halt_logits,
-                halt_steps=answers.halt_steps,
-                steps=spent_on,
-                wrong_by_step=None,
-                metrics=metrics_of(answers),
-                seconds=now - begun,
-                spent=spent,
-            )
-            begun, spent = time.perf_counter(), 0
-
-
-class _Waiting:
-    """Answers that wait for earlier rows; few, because no row takes more than the maximum number of steps."""
-
-    def __init__(self, count: int) -> None:
-        self._count, self._first = count, 0
-        self._places = np.zeros(0, np.int64)
-        self._steps = np.zeros(0, np.int32)
-        self._answers: Answers | None = None
-
-    def add(self, places: NDArray[np.int64], steps: NDArray[np.int32], answers: Answers) -> None:
-        """Add answers for the rows at these positions."""
-        if self._answers is None:
-            self._answers = answers
-        else:
-            self._answers = jax.tree.map(lambda a, b: np.concatenate([a, b]), self._answers, answers)
-        self._places = np.concatenate([self._places, places])
-        self._steps = np.concatenate([self._steps, steps])
-
-    def ready(self) -> Iterator[tuple[int, int, NDArray[np.int32], Answers]]:
-        """Yield the next answers in order: position of the first, count, steps and answers."""
-        if self._answers is None or not len(self._places):
-            return
-        order = np.argsort(self._places)
-        in_order = self._places[order] == np.arange(self._first, self._first + len(order))
-        count = int(in_order.sum()) if in_order.all() else int(in_order.argmin())
-        if not count:
-            return
-        now, later = order[:count], order[count:]
-        yield self._first, count, self._steps[now], jax.tree.map(lambda leaf: leaf[now], self._answers)
-        self._first += count
-        self._answers = jax.tree.map(lambda leaf: leaf[later], self._answers)
-        self._places, self._steps = self._places[later], self._steps[later]
+        for slot in np.flatnonzero(halted & busy):
+            waiting[working[slot]] = steps[slot], jax.tree.map(lambda leaf, slot=slot: leaf[slot], found)
+            working[slot] = -1
+        ready: list[tuple[int, Answers]] = []
+        while first + len(ready) in waiting:
+            ready.append(waiting.pop(first + len(ready)))
+        if not ready:
+            continue
+        answers: Answers = jax.tree.map(lambda *leaves: np.stack(leaves), *(answer for _, answer in ready))
+        now = time.perf_counter()
+        yield Inferred(
+            rows=rows[first : first + len(ready)],
+            predictions=reader.decode(answers.predictions),
+            q_halt_logits=answers.q_halt_logits,
+            halt_steps=answers.halt_steps,
+            steps=np.array([count for count, _ in ready], np.int32),
+            wrong_by_step=None,
+            metrics=metrics_of(answers),
+            seconds=now - begun,
+            spent=spent,
+        )
+        first += len(ready)
+        begun, spent = time.perf_counter(), 0
