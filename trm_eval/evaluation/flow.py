@@ -16,11 +16,11 @@ from trm_eval.identity import EvalRequest
 from trm_eval.predictions import PredictionWriter
 from trm_eval.tables.live import run_row
 from trm_eval.tables.schema import TABLES
-from trm_eval.tables.writer import adding, drop_replaced, named_before, replace_table, table_folder
+from trm_eval.tables.writer import drop_replaced, named_before, replace_table, table_folder
 from trm_eval.traces import write_traces
 from trm_eval.votes import write_votes
 from trm_train.hosts import Hosts, explaining_lost_processes
-from trm_train.runs.record import RunRecord, differences_of, read_record
+from trm_train.runs.record import RunRecord, differences_of
 
 WAY_ON = "nothing half-written counts, the same commands evaluate it again"
 WRITTEN_S = 86_400.0
@@ -70,8 +70,7 @@ def evaluate_run(
         HostError: The processes would evaluate different things, or one of them has ended.
     """
     hosts, progress = hosts or Hosts(), progress or NoProgress()
-    record = read_record(run)
-    with adding(layout, record.experiment, record.run), explaining_lost_processes(hosts, run.name, WAY_ON):
+    with explaining_lost_processes(hosts, run.name, WAY_ON):
         result = _write(layout, run, prepare(layout, run, request, hosts), progress)
     hosts.barrier("the end of an evaluation", limit_s=WRITTEN_S)
     return result

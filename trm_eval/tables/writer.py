@@ -8,7 +8,7 @@ that a row refers to, so a writer that dies leaves nothing visible.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -18,14 +18,10 @@ from numpy.typing import NDArray
 
 from trm_data.errors import not_written
 from trm_data.storage.atomic import of_stem, write_digested
-from trm_data.storage.lease import locked
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.errors import ResultError
 from trm_eval.tables.schema import NAMED_BY_EVALS, TABLES
-
-MERGED = "merged-"
-"""File name prefix of merged results of several evaluations, from versions up to 0.1."""
 
 
 def table_folder(layout: Layout, table: str, experiment: str, run: str) -> Folder:
@@ -88,38 +84,25 @@ def files_named(row: Mapping[str, Any]) -> dict[str, list[str]]:
     }
 
 
-def adding(layout: Layout, experiment: str, run: str) -> AbstractContextManager[None]:
-    """Hold a shared lock while results of a run are written, so that files without a row are not deleted."""
+def named_before(layout: Layout, experiment: str, run: str, evaluation: str) -> dict[str, set[str]]:
+    """Return what earlier rows of this evaluation refer to, by table; files of damaged rows are left out."""
     folder = table_folder(layout, "evals", experiment, run)
-    return locked(folder, f"{run}: results are being removed; wait for it", shared=True)
-
-
-def rows_of_evals(folder: Folder, pattern: str) -> list[dict[str, Any]]:
-    """Return the rows of `evals` in the files that match a glob; damaged files are skipped."""
-    found: list[dict[str, Any]] = []
-    for path in folder.currents(folder.names(pattern)):
+    found: dict[str, set[str]] = {table: set() for table in NAMED_BY_EVALS}
+    for path in folder.currents(folder.names(f"{evaluation}.*")):
         with suppress(pa.ArrowException, UnicodeDecodeError, OSError, KeyError, TypeError):
-            found += pq.ParquetFile(path).read().to_pylist()
+            for row in pq.ParquetFile(path).read().to_pylist():
+                for table, names in files_named(row).items():
+                    found[table].update(names)
     return found
 
 
-def named_before(layout: Layout, experiment: str, run: str, evaluation: str) -> list[dict[str, list[str]]]:
-    """Return what earlier evaluations with this id refer to, by table; files of damaged rows are left out."""
-    folder = table_folder(layout, "evals", experiment, run)
-    merged = [row for row in rows_of_evals(folder, f"{MERGED}*") if row["evaluation"] == evaluation]
-    return [files_named(row) for row in (*rows_of_evals(folder, f"{evaluation}.*"), *merged)]
-
-
 def drop_replaced(
-    layout: Layout, experiment: str, run: str, before: Sequence[dict[str, list[str]]], row: Mapping[str, Any]
+    layout: Layout, experiment: str, run: str, before: Mapping[str, set[str]], row: Mapping[str, Any]
 ) -> None:
-    """Delete files of the replaced evaluation, except those that its new row or another evaluation refers to."""
-    rows = rows_of_evals(table_folder(layout, "evals", experiment, run), f"{MERGED}*")
-    others = [files_named(other) for other in rows if other["evaluation"] != row["evaluation"]]
+    """Delete files of the replaced evaluation, except those that its new row refers to."""
     for table, names in files_named(row).items():
         folder = table_folder(layout, table, experiment, run)
-        kept = {*names, *(name for files in others for name in files[table])}
-        for name in {name for files in before for name in files[table]} - kept:
+        for name in before[table].difference(names):
             folder.delete(name)
 
 
