@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from scipy import optimize, stats
@@ -63,7 +63,7 @@ def across_seeds(values: Sequence[float]) -> AcrossSeeds:
         raise StatisticsError(
             f"{np.mean(values):g} for each of {count} seeds: from no spread no interval follows (are they one run?)"
         )
-    test = stats.ttest_1samp(values, 0)
+    test = cast(Any, stats.ttest_1samp(values, 0))
     low, high = test.confidence_interval(0.95)
     mean, std = float(np.mean(values)), float(np.std(values, ddof=1))
     return AcrossSeeds(count, mean, std, float(low), float(high), float(test.pvalue))
