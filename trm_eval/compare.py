@@ -13,6 +13,7 @@ from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError, StatisticsError
 from trm_eval.statistics import AcrossSeeds, Paired, across_seeds
 from trm_eval.tables.query import query_results
+from trm_train.config.run import leaves
 from trm_train.experiments.setting import Setting
 from trm_train.runs.record import find_run
 
@@ -267,19 +268,4 @@ def _flat(one: Evaluation) -> dict[str, Any]:
         "evaluation.how": one.how,
         "data.content_digest": None if one.content_digest is None else one.content_digest[:12],
     }
-    return flat | flat_config(one.config)
-
-
-def flat_config(config: str | None) -> dict[str, Any]:
-    """Return a run's configuration (as in `runs`) by dotted names; empty if it is unknown."""
-    flat: dict[str, Any] = {}
-
-    def put(name: str, value: Any) -> None:
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                put(f"{name}.{key}" if name else key, inner)
-        else:
-            flat[name] = value
-
-    put("", json.loads(config) if config else {})
-    return flat
+    return flat | dict(leaves(json.loads(one.config) if one.config else {}))

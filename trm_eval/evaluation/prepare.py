@@ -25,13 +25,14 @@ from trm_eval.identity import EvalRequest, evaluation_id
 from trm_eval.infer import LoadedNetwork, Rollout, compile_rollout, on_this_host, restore
 from trm_eval.rollout import SELECTIONS, RowReader, choose_rows
 from trm_train.checkpoint.manager import fingerprints, weights_steps
+from trm_train.config.run import leaves
 from trm_train.hosts import Hosts
 from trm_train.metrics import read_metrics, totals
 from trm_train.runs.record import RunRecord, input_spec, read_record
 from trm_train.runs.status import written_steps
 from trm_train.state import Weights
 from trm_train.step.compile import use_compilation_cache
-from trm_train.training.prepare import code_digest, leaves, library_versions
+from trm_train.training.prepare import code_digest, library_versions
 
 LOG = logging.getLogger(__name__)
 

@@ -243,15 +243,16 @@ def identity_hash(config: RunConfig) -> str:
 def differences(config: RunConfig, base: RunConfig) -> dict[str, Any]:
     """Return the identity fields and seed that differ from another configuration, by dotted path."""
     mine, others = ({**effective_identity(each), "seed": each.seed} for each in (config, base))
-    values = dict(_leaves(config_to_json(config)))
+    values = dict(leaves(config_to_json(config)))
     missing = object()
     return {key: values[key] for key in values if mine.get(key, missing) != others.get(key, missing)}
 
 
-def _leaves(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def leaves(value: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the innermost values with their dotted names."""
     for name, inner in value.items():
         if isinstance(inner, dict):
-            yield from _leaves(typing.cast("dict[str, Any]", inner), f"{prefix}{name}.")
+            yield from leaves(typing.cast("dict[str, Any]", inner), f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", inner
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +19,7 @@ from trm_data.errors import DatasetNotFoundError
 from trm_data.manifest import Manifest, read_manifest
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
-from trm_train.config.run import RunConfig, check_config, config_to_json
+from trm_train.config.run import RunConfig, check_config, config_to_json, leaves
 from trm_train.errors import ConfigError
 from trm_train.experiments.dataset import is_named
 from trm_train.experiments.registry import Experiment
@@ -127,12 +127,3 @@ def code_digest(*packages: ModuleType) -> str:
             digest.update(f"{package.__name__}/{path.relative_to(folder).as_posix()}\0".encode())
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:16]
-
-
-def leaves(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the innermost values with their dotted names."""
-    for name, inner in value.items():
-        if isinstance(inner, dict):
-            yield from leaves(inner, f"{prefix}{name}.")  # pyright: ignore[reportUnknownArgumentType]
-        else:
-            yield f"{prefix}{name}", inner
