@@ -80,11 +80,7 @@ class DataConfig(RowsConfig):
 
     @override
     def check(self) -> None:
-        """Check the batch size and that the name is a valid name of one dataset.
-
-        Raises:
-            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
-        """
+        """Check the batch size and that the name is a valid name of one dataset."""
         super().check()
         if "," in self.dataset or "+" in self.dataset:
             raise ConfigError(
@@ -118,11 +114,7 @@ class MixtureConfig(RowsConfig):
 
     @override
     def check(self) -> None:
-        """Check that there are two or more datasets, each named once, and one positive weight for each or none.
-
-        Raises:
-            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
-        """
+        """Check that there are two or more datasets, each named once, and one positive weight for each or none."""
         super().check()
         if len(self.datasets) < 2 or len(set(self.datasets)) < len(self.datasets):
             raise ConfigError(

@@ -140,11 +140,7 @@ class BlocksConfig(NetworkConfig):
 
     @override
     def check(self) -> None:
-        """Check the values that blocks depend on.
-
-        Raises:
-            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
-        """
+        """Check the values that blocks depend on."""
         check_positive({"model.num_layers": self.num_layers, "model.num_heads": self.num_heads})
         check_not_negative({"model.expansion": self.expansion})
         if self.num_layers > LARGEST_LAYERS:
@@ -202,11 +198,7 @@ class CyclesConfig(BlocksConfig):
 
     @override
     def check(self) -> None:
-        """Check the cycles and their curriculum.
-
-        Raises:
-            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
-        """
+        """Check the cycles and their curriculum."""
         check_positive({"model.h_cycles": self.h_cycles, "model.l_cycles": self.l_cycles})
         super().check()
         if self.curriculum is not None and self.curriculum.cycles[-1] != (self.h_cycles, self.l_cycles):
@@ -238,11 +230,7 @@ class ModelConfig(CyclesConfig):
 
     @override
     def check(self) -> None:
-        """Check the variants of the recursion.
-
-        Raises:
-            ConfigError: A value is not allowed; the message has the key, the value and what is allowed.
-        """
+        """Check the variants of the recursion."""
         super().check()
         if self.networks not in (1, 2):
             raise ConfigError(f"model.networks: got {self.networks}; expected 1 or 2")

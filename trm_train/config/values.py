@@ -162,7 +162,7 @@ def lr_function(schedule: Function) -> LrFunction:
     return function
 
 
-FORMS = {"linear": Linear}
+LINEAR = "linear(start, end)"
 LR_WORDS = ("cosine", "linear")
 LR_SPELLINGS = "cosine|linear|constant(DECAY_SHARE)|piecewise(SHARE:FACTOR, ...)"
 
@@ -181,15 +181,13 @@ def parse_scheduled(text: str) -> Scheduled:
     except ValueError:
         pass
     match = SPELLING.fullmatch(text)
-    if match and match[1] in FORMS:
-        form = FORMS[match[1]]
-        try:
-            numbers = [float(number) for number in match[2].split(",")]
-        except ValueError:
-            numbers = []
-        if len(numbers) == len(dataclasses.fields(form)):
-            return form(*numbers)
-    raise ConfigError(f"a number or {spellings()}, got {text!r}")
+    try:
+        if match and match[1] == "linear":
+            start, end = (float(number) for number in match[2].split(","))
+            return Linear(start, end)
+    except ValueError:
+        pass
+    raise ConfigError(f"a number or {LINEAR}, got {text!r}")
 
 
 def parse_curriculum(text: str) -> Curriculum | None:
@@ -249,16 +247,8 @@ def parse_lr_schedule(text: str) -> LrSchedule:
     )
 
 
-def spellings() -> str:
-    """Return the allowed schedule notations, for display."""
-    return ", ".join(
-        f"{name}({', '.join(field.name for field in dataclasses.fields(form))})"
-        for name, form in FORMS.items()
-    )
-
-
 PARSERS: dict[Any, tuple[Callable[[str], Any], str]] = {
-    Scheduled: (parse_scheduled, f"FLOAT|{spellings()}"),
+    Scheduled: (parse_scheduled, f"FLOAT|{LINEAR}"),
     LrSchedule: (parse_lr_schedule, f"{LR_SPELLINGS}|NAME"),
     Curriculum | None: (parse_curriculum, "curriculum(SHARE, HxL, HxL, ...)|none"),
 }
@@ -281,49 +271,36 @@ def check_integers(values: Mapping[str, object]) -> None:
 
 
 def check_positive(values: Mapping[str, float]) -> None:
-    """Check that all values are at least 1.
-
-    Raises:
-        ConfigError: A value is not allowed; the message names the first such key.
-    """
-    for key, value in values.items():
-        if value < 1:
-            raise ConfigError(f"{key}: got {value}; expected at least 1")
+    """Check that all values are at least 1; see `_check`."""
+    _check(values, lambda value: value >= 1, "at least 1")
 
 
 def check_not_negative(values: Mapping[str, float]) -> None:
-    """Check that all values are finite and at least 0.
-
-    Raises:
-        ConfigError: A value is not allowed; the message names the first such key.
-    """
-    for key, value in values.items():
-        if not 0 <= value < math.inf:
-            raise ConfigError(f"{key}: got {value:g}; expected a number of at least 0")
+    """Check that all values are finite and at least 0; see `_check`."""
+    _check(values, lambda value: 0 <= value < math.inf, "a number of at least 0")
 
 
 def check_decays(values: Mapping[str, float]) -> None:
-    """Check that all decay rates of moments are in [0, 1).
-
-    Raises:
-        ConfigError: A value is not allowed; the message names the first such key.
-    """
-    for key, value in values.items():
-        if not 0 <= value < 1:
-            raise ConfigError(f"{key}: got {value:g}; expected at least 0 and below 1")
+    """Check that all decay rates of moments are in [0, 1); see `_check`."""
+    _check(values, lambda value: 0 <= value < 1, "at least 0 and below 1")
 
 
 def check_shares(values: Mapping[str, Scheduled]) -> None:
-    """Check that all shares and probabilities are in [0, 1] at every step.
+    """Check that all shares and probabilities are in [0, 1] at every step; see `_check`."""
+    _check(values, lambda value: 0 <= value <= 1, "0 to 1")
+
+
+def _check(values: Mapping[str, Scheduled], holds: Callable[[float], bool], expected: str) -> None:
+    """Check values by key; a linear schedule is checked at its ends.
 
     Raises:
         ConfigError: A value is not allowed; the message names the first such key.
     """
     for key, value in values.items():
         ends = (value.start, value.end) if isinstance(value, Linear) else (value,)
-        if not all(0 <= end <= 1 for end in ends):
+        if not all(map(holds, ends)):
             shown = str(value) if isinstance(value, Linear) else f"{value:g}"
-            raise ConfigError(f"{key}: got {shown}; expected 0 to 1")
+            raise ConfigError(f"{key}: got {shown}; expected {expected}")
 
 
 Part = TypeVar("Part")
