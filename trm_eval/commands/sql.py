@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_args
+from typing import Annotated, get_args
 
 from tyro.conf import Positional, arg
 
@@ -15,10 +15,6 @@ from trm_data.command import Json, Root, SkipDamaged, Wide, emit, ending_at_once
 from trm_data.errors import QueryError
 from trm_data.show.render import DRAWN, OutputFormat, QueryResult, print_result, print_table
 from trm_data.storage.root import root_to_read
-
-if TYPE_CHECKING:
-    from trm_data.catalog.schema import View
-
 
 Out = Annotated[
     str | None,
@@ -66,53 +62,8 @@ def choose_format(form: OutputFormat | None, out: str | None, *, as_json: bool) 
     return ENDINGS[ending.lower()]
 
 
-def read_query(text: str) -> str:
-    """Return the SQL: the text itself, the content of a file `*.sql`, or stdin for `-`."""
-    if text == "-":
-        read, where = sys.stdin.read(), "standard input"
-    elif text.endswith(".sql") and (
-        len(text.split()) == 1 or ("\n" not in text and Path(text).expanduser().is_file())
-    ):
-        where = text
-        try:
-            read = Path(text).expanduser().read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise QueryError(
-                f"{text}: a file with a query cannot be read ({getattr(error, 'strerror', None) or error})"
-            ) from error
-    else:
-        return text
-    if not read.strip():
-        raise QueryError(f"no query in {where}; such as SELECT * FROM runs")
-    return read.strip()
-
-
-def give_views(views: Mapping[str, View], name: str | None, *, as_json: bool) -> None:
-    """Print the tables for SQL, or the columns of one table."""
-    if name is None:
-        rows = [(view.name, view.says) for view in views.values()]
-        emit(list(views.values()), partial(print_table, ["name", "what it says"], rows), as_json=as_json)
-        return
-    from trm_data.catalog.schema import find_view
-
-    emit(view := find_view(views, name), partial(_print_view, view), as_json=as_json)
-
-
-def _print_view(view: View) -> None:
-    print(view.says)
-    rows = [(column.name, column.type, column.comment) for column in view.columns]
-    print_table(["column", "type", "what it says"], rows)
-
-
-def give_answer(result: QueryResult, form: OutputFormat, out: str | None, *, wide: bool = False) -> None:
-    """Print the result of a query, or write it to a file atomically.
-
-    Args:
-        result: Result of the query.
-        form: Output format.
-        out: File to write; None prints the result.
-        wide: Print all rows and columns, even if they do not fit the terminal.
-    """
+def give_answer(result: QueryResult, form: OutputFormat, out: str | None, *, wide: bool) -> None:
+    """Print the result of a query, or write it to a file atomically; `wide` prints all rows and columns."""
     if out is None:
         print_result(result, form, wide=wide, hint="; --wide shows all")
         return
@@ -137,7 +88,8 @@ class Sql:
     evaluations), votes and pass_at_k (ARC). `trm-eval tables` lists them, with every column and its unit.
 
     A query may be a name behind `@`: `trm-eval queries` lists the names. Without a query the command reads one from
-    standard input. For a prompt, write a file with `trm-eval duckdb` and open it with any DuckDB client.
+    standard input, as in `trm-eval sql < FILE.sql`. For a prompt, write a file with `trm-eval duckdb` and open it with
+    any DuckDB client.
 
     For example:
 
@@ -148,7 +100,7 @@ class Sql:
     """
 
     query: Annotated[Positional[str | None], arg(metavar="QUERY", help_behavior_hint="")] = None
-    """SQL, or the name of a query behind `@`; a file FILE.sql that has one; `-` for standard input."""
+    """SQL, or the name of a query behind `@` (default: standard input)."""
     form: FormatOption = None
     json: Json = False
     wide: Wide = False
@@ -165,10 +117,10 @@ class Sql:
 
         layout = root_to_read(self.root)
         if self.query is None and sys.stdin.isatty():
-            raise QueryError(
-                "no query (expected SQL, @NAME, FILE.sql or -). trm-eval queries lists the named ones."
-            )
-        query = read_query("-" if self.query is None else self.query)
+            raise QueryError("no query (expected SQL or @NAME). trm-eval queries lists the named ones.")
+        query = sys.stdin.read().strip() if self.query is None else self.query
+        if not query:
+            raise QueryError("no query in standard input; such as SELECT * FROM runs")
         form = choose_format(self.form, self.out, as_json=self.json)
         with skipping_damaged(self.skip_damaged), ending_at_once():
             found = query_results(layout, query, verify=self.verify, as_table=form == "parquet")
@@ -223,9 +175,24 @@ class Tables:
 
     def run(self) -> int:
         """Print the tables or columns."""
+        from trm_data.catalog.schema import find_view
         from trm_eval.tables.views import list_views
 
-        give_views(list_views(), self.name, as_json=self.json)
+        views = list_views()
+        if self.name is None:
+            rows = [(view.name, view.says) for view in views.values()]
+            emit(
+                list(views.values()), partial(print_table, ["name", "what it says"], rows), as_json=self.json
+            )
+            return 0
+        view = find_view(views, self.name)
+
+        def said() -> None:
+            print(view.says)
+            rows = [(column.name, column.type, column.comment) for column in view.columns]
+            print_table(["column", "type", "what it says"], rows)
+
+        emit(view, said, as_json=self.json)
         return 0
 
 
