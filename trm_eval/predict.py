@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from trm_data.errors import SourceError
 from trm_data.show.drawing import Drawing
 from trm_data.show.picture import FORMATS, write_animation, write_picture
 from trm_eval.errors import EvalError
-from trm_eval.solver import Solution, Solver
+from trm_eval.solver import Solution
 
 ENDINGS = (*FORMATS, ".gif")
-
-
-def solve_texts(solver: Solver, texts: Sequence[str], shown: str) -> list[Solution]:
-    """Solve puzzles given as text."""
-    puzzles = []
-    for number, text in enumerate(texts, start=1):
-        try:
-            puzzles.append(solver.parse(text))
-        except (EvalError, SourceError) as error:
-            where = f"{shown}: puzzle {number}: " if len(texts) > 1 else f"{shown}: "
-            raise EvalError(f"{where}{str(error).removeprefix('the puzzle: ')}") from error
-    return solver.solve_all(puzzles)
 
 
 def verdict(solution: Solution) -> str:

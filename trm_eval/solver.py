@@ -8,7 +8,7 @@ print(solver.solve("..2....3.45..4........6...51.......3").text())
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -211,7 +211,8 @@ class Solver:
                 raise SourceError(f"{first.file}:{first.line}: {first.reason}{more}")
             return list(tokens)
         with source.open_text() as text:
-            texts = _texts(text.read(), self._is_puzzle)
+            whole = text.read()
+        texts = [whole] if self._is_puzzle(whole) else list(filter(str.strip, whole.splitlines()))
         found: list[NDArray[np.uint8]] = []
         for number, one in enumerate(texts, start=1):
             try:
@@ -342,15 +343,6 @@ def _file(shown: str, spec: SourceSpec) -> Generator[LocalSource, None, None]:
         raise SourceError(f"{shown}: cannot be read ({why})")
     kind = guess_kind(shown, spec.columns) or "txt"
     yield LocalSource(replace(spec, kind=cast(Any, kind)), shown, path)
-
-
-def _texts(text: str, is_puzzle: Callable[[str], bool]) -> list[str]:
-    """Split text into puzzles for a kind without a file reader: one puzzle, or a puzzle in each line."""
-    if is_puzzle(text):
-        return [text]
-    return [
-        line for line in text.splitlines() if line.strip() and (not line.startswith("#") or is_puzzle(line))
-    ]
 
 
 def load(

@@ -116,11 +116,10 @@ class Predict:
             print(f"drawn: {self.out}")
 
     def _solve(self, layout: Layout, solver: Solver) -> list[Solution]:
-        from trm_eval.predict import solve_texts
         from trm_eval.solver import row_of
 
         if self.puzzle is not None:
-            return solve_texts(solver, [self.puzzle], "--puzzle")
+            return [solver.solve(self.puzzle)]
         if self.file is not None:
             return solver.solve_all(solver.read(self.file, columns=self.columns))
         assert self.row is not None
