@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from trm_data.errors import DatasetNotFoundError, not_written
 from trm_data.manifest import Manifest, read_manifest
@@ -92,8 +90,22 @@ def export_run(
         temporary.mkdir(parents=True)
         (temporary / CONFIG_FILE).write_bytes(run.read(CONFIG_FILE) or b"")
         export_weights(temporary / FILE, tree, meta)
-        card = model_card(
-            record, step=step, evals=evals, datasets=datasets_of(layout, record), license=license
+        datasets = datasets_of(layout, record)
+        card = render(
+            "trm_eval",
+            "card.md",
+            record=record,
+            step=step,
+            license=license,
+            tags=[
+                "tiny-recursive-model",
+                "jax",
+                *sorted({each["kind"] for each in datasets if each["kind"]}),
+            ],
+            results=[row for row in evals if row["count"]],
+            datasets=datasets,
+            weights=FILE,
+            configuration=json.dumps(effective_identity(record.config), indent=1, sort_keys=True),
         )
         (temporary / CARD).write_text(card, "utf-8")
         files = [path for path in sorted(temporary.rglob("*")) if path.is_file()]
@@ -142,35 +154,3 @@ def datasets_of(layout: Layout, record: RunRecord) -> list[dict[str, str]]:
             }
         )
     return found
-
-
-def model_card(
-    record: RunRecord,
-    *,
-    step: int,
-    evals: Sequence[Mapping[str, Any]],
-    datasets: Sequence[Mapping[str, str]],
-    license: str = "",
-) -> str:
-    """Return the model card: what the run is, its test results, how to use it, and how to build its dataset.
-
-    Args:
-        record: Record of the run.
-        step: Training step of the weights.
-        evals: Rows of `EVALUATIONS`.
-        datasets: See `datasets_of`.
-        license: Identifier of the weights' licence; empty leaves it to the person who shares them.
-    """
-    kinds = sorted({dataset["kind"] for dataset in datasets if dataset["kind"]})
-    return render(
-        "trm_eval",
-        "card.md",
-        record=record,
-        step=step,
-        license=license,
-        tags=["tiny-recursive-model", "jax", *kinds],
-        results=[row for row in evals if row["count"]],
-        datasets=datasets,
-        weights=FILE,
-        configuration=json.dumps(effective_identity(record.config), indent=1, sort_keys=True),
-    )
