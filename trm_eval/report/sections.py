@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from trm_data.errors import DataError
-from trm_data.loader.component import digest_of_all
 from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError
 from trm_eval.export import build_command, find_manifest
@@ -35,21 +34,14 @@ def puzzle_blocks(layout: Layout, groups: Sequence[Group]) -> list[Block]:
             best[member.split_digest] = member
     blocks: list[Block] = [Heading("Puzzles")]
     for number, member in enumerate(best.values(), start=1):
-        alike = {
-            other.run
-            for group in groups
-            for other in group.members
-            if (other.split_digest, other.exact_accuracy) == (member.split_digest, member.exact_accuracy)
-        }
-        place = "the best run" if len(alike) == 1 else f"one of {len(alike)} runs that tie as the best"
-        blocks += _of_run(layout, member, f"puzzles-{number}" if len(best) > 1 else "puzzles", place)
+        blocks += _of_run(layout, member, f"puzzles-{number}" if len(best) > 1 else "puzzles")
     return blocks
 
 
-def _of_run(layout: Layout, member: Member, name: str, place: str) -> list[Block]:
+def _of_run(layout: Layout, member: Member, name: str) -> list[Block]:
     said = Text(
-        f"The first test puzzles that `{member.run}` ({place} of this report) solves, and the first that it does not. "
-        "In an answer, given cells are bold and answered ones blue; wrong cells have a frame and a corner."
+        f"The first test puzzles that `{member.run}` (no run of this report is better) solves, and the first that it "
+        "does not. In an answer, given cells are bold and answered ones blue; wrong cells have a frame and a corner."
     )
     try:
         found: dict[Which, list[Answered]] = {
@@ -125,7 +117,7 @@ def _dataset_table(layout: Layout, rows: list[dict[str, Any]]) -> Table:
             "built_by": " && ".join(
                 filter(None, [build_command_of(layout, name) for name in row["dataset"].split("+")])
             ),
-            "here": _here(row if "+" not in row["dataset"] else row | _mixture_here(layout, row["dataset"])),
+            "here": _here(row),
         }
         for row in rows
     ]
@@ -142,17 +134,9 @@ def _dataset_table(layout: Layout, rows: list[dict[str, Any]]) -> Table:
     return table_of("datasets.csv", shown, facts)
 
 
-def _mixture_here(layout: Layout, names: str) -> dict[str, Any]:
-    """Return the digest of a mixture over its datasets under this root; None if one is missing."""
-    try:
-        found = [find_manifest(layout, name) for name in names.split("+")]
-    except DataError:  # the catalog reports the problem
-        return {"digest_here": None}
-    digests = [manifest.content_digest for manifest in found if manifest is not None]
-    return {"digest_here": digest_of_all(digests) if len(digests) == len(found) else None}
-
-
 def _here(row: dict[str, Any]) -> str:
+    if "+" in row["dataset"]:
+        return "a mixture"
     if row["digest_here"] is None:
         return "not there"
     return "the same rows" if row["digest_here"] == row["content_digest"] else "other rows"
