@@ -68,6 +68,8 @@ def evals_row(
             f"evaluated {seen + unlabelled} of {expected} rows, {right} exact on the device and {predictions.exact} in "
             "the predictions: results are not written"
         )
+    steps, model = tally.spent_steps / max(predictions.rows, 1), record.config.model
+    counted = count_network(model, record.input_spec).flops
     return {
         "evaluation": predictions.evaluation,
         "step": step,
@@ -99,28 +101,13 @@ def evals_row(
         "sample_seed": None if sampling is None else sampling.seed,
         **{name: counts.tolist() for name, counts in tally.lists.items()},
         "scaling_depths": list(request.depths) if "scaling_exact" in tally.lists else None,
-        **protocol_columns(record, request, tally.spent_steps / max(predictions.rows, 1)),
-        "rated_count": predictions.rated,
-        **predictions.scored,
-    }
-
-
-def protocol_columns(record: RunRecord, request: EvalRequest, steps: float) -> dict[str, Any]:
-    """Return the columns of `evals` on the cost of an answer.
-
-    Args:
-        record: Record of the run.
-        request: Request of the evaluation.
-        steps: Mean supervision steps per puzzle, summed over its samples.
-    """
-    model = record.config.model
-    counted = count_network(model, record.input_spec).flops
-    return {
         "precision": request.precision or model.forward_dtype,
         "asked_precision": request.precision,
         "latent_init": request.latent_init,
         "network_calls": steps * model.calls_per_step,
         "flops": None if counted is None else steps * (counted.think + counted.answers),
+        "rated_count": predictions.rated,
+        **predictions.scored,
     }
 
 
