@@ -23,20 +23,15 @@ SECTIONS = (
 )
 
 HEADLINE = """
-SELECT count, exact_count, 100.0 * exact_accuracy, 100.0 * optimal_share, 100.0 * cell_accuracy, spent_steps, seconds,
-       compile_seconds, how,
-       (SELECT count(*) FROM predictions AS p WHERE p.evaluation = e.evaluation),
+SELECT count, exact_count, exact_accuracy, optimal_share, cell_accuracy, spent_steps, seconds, compile_seconds, how,
+       (SELECT count(*) FROM predictions AS p WHERE p.evaluation = e.evaluation) AS rows,
        (SELECT CASE WHEN count(rating) > 0 THEN count_if(rating > 0) END
-        FROM predicted_puzzles AS p WHERE p.evaluation = e.evaluation AND p.rating_source = 'solver')
+        FROM predicted_puzzles AS p WHERE p.evaluation = e.evaluation AND p.rating_source = 'solver') AS guessing
 FROM evals AS e WHERE evaluation = ?
 """
 
-NOTIONS = {
-    "given_kept": "what is given is kept",
-    "valid": "legal answers",
-    "optimal": "as good as the label",
-}
-"""Description of each property of answers that a kind of puzzle may define."""
+NOTIONS = {"given_kept_count": "what is given is kept", "valid_count": "legal answers"}
+"""Descriptions of counts that a kind of puzzle may define."""
 
 RATED = "SELECT 1 FROM rated_predictions WHERE evaluation = ? AND rating IS NOT NULL LIMIT 1"
 """Query for a rated row of an evaluation; empty for kinds of puzzles without ratings."""
@@ -46,43 +41,33 @@ PASSED = "SELECT k, pass_at_k, tasks FROM pass_at_k WHERE evaluation = ? ORDER B
 def print_headline(layout: Layout, result: EvalResult) -> None:
     """Print the result of one evaluation in a few lines."""
     row = result.row
-    headline = query_results(layout, HEADLINE, [row["evaluation"]]).rows[0]
-    (
-        count,
-        exact,
-        exact_percent,
-        optimal_percent,
-        cells_percent,
-        spent,
-        seconds,
-        compiling,
-        how,
-        rows,
-        guessing,
-    ) = headline
+    found = query_results(layout, HEADLINE, [row["evaluation"]])
+    said = dict(zip(found.columns, found.rows[0], strict=True))
+    count, rows, seconds = said["count"], said["rows"], said["seconds"]
     print(
         f"{result.run} at step {row['step']:,}, {row['weights']} weights, {row['split']} split of {row['dataset']}"
-        f"{'' if how == 'max_steps' else f', {how}'}"
+        f"{'' if said['how'] == 'max_steps' else ', ' + said['how']}"
     )
-    optimal = "" if optimal_percent is None else f"as good as the label {optimal_percent:.2f}%, "
+    optimal = said["optimal_share"]
+    optimal = "" if optimal is None else f"as good as the label {100 * optimal:.2f}%, "
+    steps = f"{said['spent_steps'] / rows:.3g} supervision steps a puzzle"
     if count:
         print(
-            f"  exact accuracy {exact_percent:.2f}% ({exact:,} of {count:,}), {optimal}cells {cells_percent:.2f}%, "
-            f"{spent / rows:.3g} supervision steps a puzzle, {rows / seconds:,.0f} puzzles/s "
-            f"({compiling:.1f} s to compile aside)"
+            f"  exact accuracy {100 * said['exact_accuracy']:.2f}% ({said['exact_count']:,} of {count:,}), {optimal}"
+            f"cells {100 * said['cell_accuracy']:.2f}%, {steps}, {rows / seconds:,.0f} puzzles/s "
+            f"({said['compile_seconds']:.1f} s to compile aside)"
         )
     else:
-        print(
-            f"  no row has a solution to compare with, {spent / rows:.3g} supervision steps a puzzle, {seconds:,.0f} s"
-        )
-    shares = {text: row.get(f"{notion}_count") for notion, text in NOTIONS.items() if notion != "optimal"}
+        print(f"  no row has a solution to compare with, {steps}, {seconds:,.0f} s")
     known = [
-        f"{text} {100 * found / count:.2f}%" for text, found in shares.items() if count and found is not None
+        f"{text} {100 * row[name] / count:.2f}%"
+        for name, text in NOTIONS.items()
+        if count and row.get(name) is not None
     ]
     if known:
         print(f"  {', '.join(known)}")
-    if guessing is not None:
-        print(f"  {guessing:,} of the {count:,} puzzles need guessing (rating above 0)")
+    if said["guessing"] is not None:
+        print(f"  {said['guessing']:,} of the {count:,} puzzles need guessing (rating above 0)")
     passed = query_results(layout, PASSED, [row["evaluation"]]).rows if row.get("vote_parts") else []
     if passed:
         shares = ", ".join(f"pass@{k} {100 * share:.2f}%" for k, share, _ in passed)
