@@ -20,7 +20,7 @@ from trm_data.loader.dataset import open_dataset
 from trm_data.storage.root import resolve_root
 from trm_eval.evaluation.prepare import choose_step
 from trm_eval.identity import EvalRequest, Mode
-from trm_eval.infer import Rollout, compile_rollout, restore
+from trm_eval.infer import Answerer, compile_rollout, restore
 from trm_eval.rollout import RowReader, choose_rows
 from trm_train.runs.record import find_run, read_record
 from trm_train.step.compile import use_compilation_cache
@@ -47,7 +47,7 @@ def main() -> None:
     restored = restore(run, record, step=choose_step(run, "last"), weights="ema")
     report = Report(f"evaluation of {record.experiment}, {dataset.name}", packages=("jax", "jaxlib", "numpy"))
     for steps in arguments.steps:
-        rollouts: dict[Mode, Rollout] = {
+        rollouts: dict[Mode, Answerer] = {
             mode: compile_rollout(restored, reader, EvalRequest(mode=mode), steps) for mode in MODES
         }
         rates: dict[Mode, list[float]] = {mode: [] for mode in MODES}
@@ -74,11 +74,11 @@ def main() -> None:
         report.write_json(arguments.json)
 
 
-def measured(rollout: Rollout, rows: object) -> tuple[float, float, float]:
+def measured(rollout: Answerer, rows: object) -> tuple[float, float, float]:
     """Seconds of inference over all rows, supervision steps a row, share of exact answers."""
     seconds = exact = 0.0
     spent = count = 0
-    for inferred in rollout.answer(rows):  # type: ignore[arg-type]
+    for inferred in rollout(rows):  # type: ignore[arg-type]
         seconds += inferred.seconds
         spent += inferred.spent
         count += len(inferred.rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -71,22 +70,13 @@ def on_this_host(restored: LoadedNetwork) -> LoadedNetwork:
     return replace(restored, mesh=mesh, weights=jax.device_put(weights, replicated(mesh)))
 
 
-@dataclass(frozen=True)
-class Rollout:
-    """A compiled program that answers rows.
-
-    Attributes:
-        answer: Answers row numbers of the split, in order; yields `Inferred` results.
-        compile_seconds: Time to trace and compile, or to read from the cache (s).
-    """
-
-    answer: Callable[[NDArray[np.int64]], Iterator[Inferred]]
-    compile_seconds: float
+Answerer = Callable[[NDArray[np.int64]], Iterator[Inferred]]
+"""Answers row numbers of a split, in order."""
 
 
 def compile_rollout(
     restored: LoadedNetwork, reader: RowReader, request: EvalRequest, supervision_steps: int
-) -> Rollout:
+) -> Answerer:
     """Compile the program that answers rows as requested.
 
     Args:
@@ -95,14 +85,10 @@ def compile_rollout(
         request: Request of the evaluation.
         supervision_steps: Maximum number of supervision steps per row.
     """
-    begun = time.perf_counter()
     config, spec = restored.record.config, restored.record.input_spec
     mesh, model, weights = restored.mesh, restored.model, restored.weights
     size = evaluation_batch_size(reader, mesh)
     batch = reader.shapes(size, batch_sharding(mesh))
-
-    def timed(answer: Callable[[NDArray[np.int64]], Iterator[Inferred]]) -> Rollout:
-        return Rollout(answer, time.perf_counter() - begun)
 
     if request.sampling is not None:
         sampling = request.sampling
@@ -119,17 +105,15 @@ def compile_rollout(
             mesh=mesh,
         )
         program = jax.jit(step).lower(weights, batch).compile()
-        return timed(
-            lambda rows: answer_sampled(
-                program,
-                weights,
-                reader,
-                rows,
-                mesh,
-                supervision_steps=supervision_steps,
-                selection=sampling.selection,
-                depths=request.depths,
-            )
+        return lambda rows: answer_sampled(
+            program,
+            weights,
+            reader,
+            rows,
+            mesh,
+            supervision_steps=supervision_steps,
+            selection=sampling.selection,
+            depths=request.depths,
         )
     if request.mode == "halting":
         del batch["weight"]
@@ -140,9 +124,7 @@ def compile_rollout(
         )
         carry = slots(weights)
         program = jax.jit(step, donate_argnums=1).lower(weights, carry, batch).compile()
-        return timed(
-            lambda rows: answer_halting(program, weights, slots(weights), reader, rows, mesh, slots=size)
-        )
+        return lambda rows: answer_halting(program, weights, slots(weights), reader, rows, mesh, slots=size)
     step = make_eval_step(config, spec, model, steps=supervision_steps, by_step=True, mesh=mesh)
     program = jax.jit(step).lower(weights, batch).compile()
-    return timed(lambda rows: answer_fixed(program, weights, reader, rows, mesh))
+    return lambda rows: answer_fixed(program, weights, reader, rows, mesh)

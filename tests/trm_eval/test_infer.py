@@ -23,9 +23,9 @@ def inferred(
     """Return all batches of one pass over the test split."""
     restored = restore(evaluated.folder, evaluated.record, step=step, weights=weights)
     reader = RowReader(evaluated.test, "own", 1)
-    rollout = compile_rollout(restored, reader, EvalRequest(), supervision_steps)
+    answer = compile_rollout(restored, reader, EvalRequest(), supervision_steps)
     rows = choose_rows(len(reader), limit, None)
-    return list(rollout.answer(rows))
+    return list(answer(rows))
 
 
 def joined(batches: list[Inferred], name: str) -> np.ndarray:

@@ -71,8 +71,8 @@ def large_batches() -> Generator[None, None, None]:
 def answered(
     restless: Restless, request: EvalRequest, rows: np.ndarray | None = None, steps: int = STEPS
 ) -> list[Inferred]:
-    rollout = compile_rollout(restless.restored, restless.reader, request, steps)
-    return list(rollout.answer(restless.rows if rows is None else rows))
+    answer = compile_rollout(restless.restored, restless.reader, request, steps)
+    return list(answer(restless.rows if rows is None else rows))
 
 
 def joined(batches: list[Inferred], name: str) -> np.ndarray:

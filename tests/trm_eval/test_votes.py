@@ -327,17 +327,17 @@ def test_right_answers_pass(trained_votes: Voted, tmp_path: Path, monkeypatch: p
     compiled = prepare.compile_rollout
 
     def labels_instead(restored: Any, reader: Any, *asked: Any) -> Any:
-        rollout = compiled(restored, reader, *asked)
+        answer_all = compiled(restored, reader, *asked)
 
         def answer(rows: np.ndarray) -> Any:
-            for batch in rollout.answer(rows):
+            for batch in answer_all(rows):
                 labels = reader.dataset.read(batch.rows)["labels"].astype(np.uint8)
                 told = answered(reader.dataset, batch.rows)
                 right = ((told == labels) | (labels == 0)).all(axis=1) & labels.any(axis=1)
                 metrics = {**batch.metrics, "exact_accuracy": float(right.sum())}
                 yield dataclasses.replace(batch, predictions=told, metrics=metrics)
 
-        return dataclasses.replace(rollout, answer=answer)
+        return answer
 
     monkeypatch.setattr(prepare, "compile_rollout", labels_instead)
     row = evaluate_run(layout, list_runs(layout)[0], EvalRequest(checkpoint="2", weights="raw")).row

@@ -80,7 +80,7 @@ def assist(layout: Layout, run: Folder, request: EvalRequest, hosts: Hosts) -> N
     """Answer this process's part of the rows of `evaluate_run`, which process 0 calls; only process 0 writes."""
     with explaining_lost_processes(hosts, run.name, WAY_ON):
         ours = prepare(layout, run, request, hosts)
-        for _ in ours.rollout.answer(ours.rows):
+        for _ in ours.answer(ours.rows):
             pass
     hosts.barrier("the end of an evaluation", limit_s=WRITTEN_S)
 
@@ -95,7 +95,7 @@ def _write(layout: Layout, run: Folder, ours: Prepared, progress: Progress) -> E
     predictions = PredictionWriter(layout, record, evaluation, dataset, ours.supervision_steps, ratings)
     tally = Tally()
     progress.start(f"evaluate {dataset.split}", len(ours.rows), "examples")
-    for inferred in ours.rollout.answer(ours.rows):
+    for inferred in ours.answer(ours.rows):
         tally.add(inferred, predictions.add(inferred))
         progress.advance(len(inferred.rows))
     predictions.finish()
@@ -112,7 +112,7 @@ def _write(layout: Layout, run: Folder, ours: Prepared, progress: Progress) -> E
     publish_run(layout, record)
     row = evals_row(ours.request, ours.step, dataset, predictions, tally, len(ours.rows), record)
     row |= {
-        "compile_seconds": ours.rollout.compile_seconds,
+        "compile_seconds": ours.compile_seconds,
         **votes,
         **traces,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import time
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -22,7 +23,7 @@ from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.errors import EvalError, NoCheckpointError
 from trm_eval.identity import EvalRequest, evaluation_id
-from trm_eval.infer import LoadedNetwork, Rollout, compile_rollout, on_this_host, restore
+from trm_eval.infer import Answerer, LoadedNetwork, compile_rollout, on_this_host, restore
 from trm_eval.rollout import SELECTIONS, RowReader, choose_rows
 from trm_train.checkpoint.manager import fingerprints, weights_steps
 from trm_train.config.run import leaves
@@ -84,7 +85,8 @@ class Prepared:
         restored: Weights.
         here: If traces are requested, the same weights on this process's devices only.
         reader: Reader of the rows.
-        rollout: Compiled program that answers the rows.
+        answer: Compiled program that answers row numbers.
+        compile_seconds: Time to trace and compile, or to read from the cache (s).
     """
 
     record: RunRecord
@@ -97,7 +99,8 @@ class Prepared:
     restored: LoadedNetwork
     here: LoadedNetwork
     reader: RowReader
-    rollout: Rollout
+    answer: Answerer
+    compile_seconds: float
 
 
 def prepare(layout: Layout, run: Folder, request: EvalRequest, hosts: Hosts) -> Prepared:
@@ -136,6 +139,8 @@ def prepare(layout: Layout, run: Folder, request: EvalRequest, hosts: Hosts) -> 
     spec = restored.record.input_spec
     identifiers = spec.num_identifiers if component is None else component.num_identifiers
     reader = RowReader(dataset, request.identifiers, identifiers, component, spec.sequence_length)
+    begun = time.perf_counter()
+    answer = compile_rollout(restored, reader, request, supervision_steps)
     return Prepared(
         record=record,
         request=request,
@@ -147,7 +152,8 @@ def prepare(layout: Layout, run: Folder, request: EvalRequest, hosts: Hosts) -> 
         restored=restored,
         here=on_this_host(restored) if request.traces else restored,
         reader=reader,
-        rollout=compile_rollout(restored, reader, request, supervision_steps),
+        answer=answer,
+        compile_seconds=time.perf_counter() - begun,
     )
 
 
