@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import polars as pl
 
 from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError, StatisticsError
@@ -26,7 +27,7 @@ FROM all_evals AS e LEFT JOIN runs AS r ON r.run = e.run
 WHERE {} ORDER BY e.split = 'test' DESC, e.how = 'max_steps' DESC, e.row_limit = 0 DESC, e.created_at DESC
 """
 FLIPS_SQL = """
-SELECT a.row, a.exact AS exact_a, b.exact AS exact_b, a.wrong_cells, b.wrong_cells,
+SELECT a.row, a.exact AS exact_a, b.exact AS exact_b, a.wrong_cells AS wrong_cells_a, b.wrong_cells AS wrong_cells_b,
        coalesce(a.rating, q.rating) AS rating, q.clues, q.path_length, a.group_index
 FROM (SELECT * FROM all_predictions WHERE evaluation = ?) AS a
 JOIN (SELECT * FROM all_predictions WHERE evaluation = ?) AS b USING (row)
@@ -73,21 +74,6 @@ class Evaluation:
 
 
 @dataclass(frozen=True)
-class Flip:
-    """A puzzle that only one side solves."""
-
-    row: int
-    exact_a: bool
-    exact_b: bool
-    wrong_cells_a: int
-    wrong_cells_b: int
-    rating: float | None
-    clues: int | None
-    path_length: int | None
-    group_index: int
-
-
-@dataclass(frozen=True)
 class Difference:
     """Result of a comparison.
 
@@ -96,7 +82,7 @@ class Difference:
         b: Second evaluation, whose advantage is counted.
         both: Result on all puzzles that both answered.
         strata: Results on subsets: name of the subset, and result.
-        flips: Puzzles that only one side solves, the hardest first.
+        flips: Puzzles that only one side solves, the hardest first, with the columns of `FLIPS_SQL`.
         settings: Differences of the configurations: name, first value, second value.
         seeds: If both are experiments, a pair of evaluations for each common seed, in order; otherwise empty.
     """
@@ -105,7 +91,7 @@ class Difference:
     b: Evaluation
     both: Paired
     strata: list[tuple[str, Paired]]
-    flips: list[Flip]
+    flips: pl.DataFrame
     settings: list[tuple[str, Any, Any]]
     seeds: list[tuple[Evaluation, Evaluation]]
 
@@ -141,17 +127,18 @@ def compare(layout: Layout, a: str, b: str, setting: Setting | None = None) -> D
         )
     first, second = pair
     found = query_results(layout, FLIPS_SQL, [first.evaluation, second.evaluation])
-    puzzles = [Flip(*row) for row in found.rows]
+    unknown = {"rating": pl.Float64, "clues": pl.Int64, "path_length": pl.Int64}  # of some kinds all are NULL
+    puzzles = pl.DataFrame(found.rows, found.columns, schema_overrides=unknown, orient="row")
     if missing := [line for line in found.problems if first.evaluation in line or second.evaluation in line]:
         raise EvalError("; ".join(missing))
-    if not puzzles:
+    if puzzles.is_empty():
         raise EvalError(f"{a} and {b}: no common row has a solution")
     return Difference(
         a=first,
         b=second,
         both=_paired(puzzles),
-        strata=[(name, _paired(some)) for name, some in _strata(puzzles)],
-        flips=[puzzle for puzzle in puzzles if puzzle.exact_a != puzzle.exact_b],
+        strata=_strata(puzzles),
+        flips=puzzles.filter(pl.col("exact_a") != pl.col("exact_b")),
         settings=_settings(first, second),
         seeds=_by_seed(layout, a, b, first, second),
     )
@@ -226,31 +213,24 @@ def _rows_of(evaluations: Sequence[Evaluation]) -> str:
     return f"{one.run} on {', '.join(sorted(asked))}"
 
 
-def _paired(puzzles: Sequence[Flip]) -> Paired:
-    return Paired(
-        len(puzzles),
-        sum(puzzle.exact_a and not puzzle.exact_b for puzzle in puzzles),
-        sum(puzzle.exact_b and not puzzle.exact_a for puzzle in puzzles),
+def _paired(puzzles: pl.DataFrame) -> Paired:
+    a, b = puzzles["exact_a"], puzzles["exact_b"]
+    return Paired(puzzles.height, int((a & ~b).sum()), int((b & ~a).sum()))
+
+
+def _strata(puzzles: pl.DataFrame) -> list[tuple[str, Paired]]:
+    """Return the results by rating, by clues in fives, and by path length in tens, where these are known."""
+    rating = pl.sum_horizontal(pl.col("rating") > level for level in RATING_LEVELS)
+    strata: tuple[tuple[str, pl.Expr, Callable[[int], str]], ...] = (
+        ("rating", rating, lambda at: RATING_NAMES[at]),
+        ("clues", pl.col("clues") // 5 * 5, lambda at: f"{at} to {at + 4} clues"),
+        ("path_length", pl.col("path_length") // 10 * 10, lambda at: f"path of {at} to {at + 9} steps"),
     )
-
-
-def _strata(puzzles: Sequence[Flip]) -> list[tuple[str, list[Flip]]]:
-    """Group puzzles by rating, by clues in fives, and by path length in tens, where these are known."""
-    found: dict[tuple[int, int, str], list[Flip]] = {}
-    for puzzle in puzzles:
-        keys: list[tuple[int, int, str]] = []
-        if puzzle.rating is not None:
-            at = bisect_left(RATING_LEVELS, puzzle.rating)
-            keys.append((0, at, RATING_NAMES[at]))
-        if puzzle.clues is not None:
-            at = 5 * (puzzle.clues // 5)
-            keys.append((1, at, f"{at} to {at + 4} clues"))
-        if puzzle.path_length is not None:
-            at = 10 * (puzzle.path_length // 10)
-            keys.append((2, at, f"path of {at} to {at + 9} steps"))
-        for key in keys:
-            found.setdefault(key, []).append(puzzle)
-    return [(key[2], found[key]) for key in sorted(found)]
+    found: list[tuple[str, Paired]] = []
+    for column, start, name in strata:
+        known = puzzles.drop_nulls(column).with_columns(at=start).sort("at", maintain_order=True)
+        found += [(name(some["at"][0]), _paired(some)) for some in known.partition_by("at")]
+    return found
 
 
 def _settings(a: Evaluation, b: Evaluation) -> list[tuple[str, Any, Any]]:

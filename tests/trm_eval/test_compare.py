@@ -71,9 +71,8 @@ def test_the_counts_are_those_of_the_predictions(two: tuple[Layout, str, str]) -
 def test_strata_are_parts_and_flips_are_all_of_them(uneven: tuple[Layout, str, str]) -> None:
     found = compare(*uneven)
     assert (found.both.only_a, found.both.only_b) == (2, 4)  # rows 3 and 9; 2, 4, 8 and 10
-    assert sorted(flip.row for flip in found.flips) == [2, 3, 4, 8, 9, 10]
-    ratings = [flip.rating or 0 for flip in found.flips]
-    assert ratings == sorted(ratings, reverse=True)
+    assert sorted(found.flips["row"]) == [2, 3, 4, 8, 9, 10]
+    assert found.flips["rating"].is_sorted(descending=True)
     for word in ("rating", "clues"):
         parts = [paired for name, paired in found.strata if word in name]
         assert sum(part.count for part in parts) == 12

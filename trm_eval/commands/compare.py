@@ -64,7 +64,7 @@ def _as_json(difference: Difference) -> dict[str, Any]:
         "b": {name: value for name, value in asdict(difference.b).items() if name != "config"},
         "all": _counts(difference.both),
         "strata": [{"stratum": name, **_counts(paired)} for name, paired in difference.strata],
-        "flips": [asdict(flip) for flip in difference.flips],
+        "flips": difference.flips.to_dicts(),
         "settings": [{"name": name, "a": a, "b": b} for name, a, b in difference.settings],
         "seeds": [
             {"seed": a.seed, "a": a.exact_accuracy, "b": b.exact_accuracy, "run_a": a.run, "run_b": b.run}
@@ -129,21 +129,20 @@ def _print(difference: Difference, flips: int) -> None:
             for name, paired in rows
         ],
     )
-    if difference.flips and flips:
-        rated = any(flip.rating is not None for flip in difference.flips)
-        print(
-            f"solved by one alone, the hardest {min(flips, len(difference.flips)):,} of {len(difference.flips):,}:"
-        )
+    shown = difference.flips.head(flips)
+    if len(shown):
+        rated = difference.flips["rating"].null_count() < len(difference.flips)
+        print(f"solved by one alone, the hardest {len(shown):,} of {len(difference.flips):,}:")
         print_table(
             ["row", *(["rating"] if rated else []), "solved by", "wrong cells of the other"],
             [
                 (
-                    flip.row,
-                    *(["NULL" if flip.rating is None else f"{flip.rating:.2f}"] if rated else []),
-                    "A" if flip.exact_a else "B",
-                    flip.wrong_cells_b if flip.exact_a else flip.wrong_cells_a,
+                    flip["row"],
+                    *(["NULL" if flip["rating"] is None else f"{flip['rating']:.2f}"] if rated else []),
+                    "A" if flip["exact_a"] else "B",
+                    flip["wrong_cells_b" if flip["exact_a"] else "wrong_cells_a"],
                 )
-                for flip in difference.flips[:flips]
+                for flip in shown.to_dicts()
             ],
         )
     if len(difference.seeds) > 1:
