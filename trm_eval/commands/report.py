@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Annotated
 from tyro.conf import arg
 
 from trm_data.command import Json, Root, SkipDamaged, emit, say_what_is_left_out
-from trm_data.errors import closest
 from trm_data.storage.root import Layout, root_to_read
 from trm_eval.errors import EvalError
 from trm_train.commands.common import DataOption, Patterns, ScaleOption, counted
 from trm_train.errors import ConfigError
-from trm_train.experiments.registry import Experiment, load_experiments, select_experiments
+from trm_train.experiments.registry import select_experiments
 from trm_train.experiments.setting import SETTINGS, Setting, parse_setting
 from trm_train.experiments.sweep import read_sweeps, sweep_experiments
 
@@ -77,32 +76,19 @@ class Report:
 
         sweeps, unread = read_sweeps(layout)
         points = sweep_experiments(sweeps)
+        asked = parse_setting(self.scale, self.data)
         try:
-            setting = self._setting(points)
+            usual = {item.setting() for item in select_experiments(self.patterns, None, points)}
+        except ConfigError:  # names of runs
+            return *gather_runs(layout, runs_named(layout, self.patterns, asked)), None
+        setting = asked or (usual.pop() if len(usual) == 1 else SETTINGS[0])
+        try:
             groups, problems = gather(layout, select_experiments(self.patterns, setting, points), setting)
             return groups, problems + [line for line in unread if line not in problems], setting
         except (ConfigError, EvalError) as error:
-            runs: list[str] = []
-            try:
-                runs = runs_named(layout, self.patterns, parse_setting(self.scale, self.data))
-                return *gather_runs(layout, runs), None
-            except EvalError as of_runs:
-                of_study = isinstance(error, EvalError) or (not runs and self._are_experiments(points))
-                raise (error if of_study else of_runs) from None
-
-    def _are_experiments(self, sweeps: Mapping[str, Experiment]) -> bool:
-        """Return whether the patterns match experiments at any setting, exactly or nearly."""
-        try:
-            return bool(select_experiments(self.patterns, None, sweeps))
-        except ConfigError:
-            return any(closest(pattern, {**load_experiments(), **sweeps}) for pattern in self.patterns)
-
-    def _setting(self, sweeps: Mapping[str, Experiment]) -> Setting:
-        """Return the requested setting, or the common default setting of these experiments, or the first setting."""
-        if (asked := parse_setting(self.scale, self.data)) is not None:
-            return asked
-        usual = {item.setting() for item in select_experiments(self.patterns, None, sweeps)}
-        return usual.pop() if len(usual) == 1 else SETTINGS[0]
+            with suppress(EvalError):  # runs of these experiments with other options
+                return *gather_runs(layout, runs_named(layout, self.patterns, asked)), None
+            raise error from None
 
     def _as_typed(self) -> str:
         words = ["trm-eval", "report", *self.patterns]

@@ -17,7 +17,7 @@ from trm_eval.statistics import Paired, holm
 from trm_eval.tables.query import query_results
 from trm_train.experiments.claim import Claim
 from trm_train.experiments.guide import Guide, Quantity
-from trm_train.experiments.registry import Experiment, groups_of
+from trm_train.experiments.registry import Experiment, groups_of, load_experiments
 from trm_train.experiments.setting import Setting
 
 MOST_SAID = 5
@@ -307,7 +307,7 @@ def runs_named(layout: Layout, patterns: Sequence[str], setting: Setting | None 
         EvalError: A pattern matches nothing.
     """
     rows = rows_of(layout, NAMES_SQL, [], [])
-    known = list(dict.fromkeys(name for run, experiment, *_ in rows for name in (run, experiment)))
+    known = {*load_experiments(), *(name for run, experiment, *_ in rows for name in (run, experiment))}
     found: list[str] = []
     for pattern in patterns:
         fitting = [
