@@ -32,7 +32,6 @@ from trm_train.experiments.dataset import is_named, plan_dataset, plan_datasets
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.registry import (
     Experiment,
-    experiments_at,
     find_experiment,
     find_run_of,
     groups_of,
@@ -176,7 +175,7 @@ def test_the_study_has_67_experiments() -> None:
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=str)
 def test_at_every_setting_runs_are_distinct_sound_and_of_named_datasets(setting: Setting) -> None:
-    found = experiments_at(setting)
+    found = {item.name: item for item in select_experiments([], setting)}
     names: dict[tuple[str, int], str] = {}  # each run has one experiment; others with it are declared aliases
     for name, item in found.items():
         config = item.make(setting)
@@ -197,9 +196,7 @@ def test_at_every_setting_runs_are_distinct_sound_and_of_named_datasets(setting:
 
 def test_aliases_are_those_that_are_equal_by_design() -> None:
     def aliases(setting: Setting) -> set[str]:
-        return {
-            name for name, item in experiments_at(setting).items() if item.alias_of(setting) == "baseline"
-        }
+        return {item.name for item in select_experiments([], setting) if item.alias_of() == "baseline"}
 
     everywhere = {
         "exp01c", "exp02a_03", "exp02b_03", "exp03b", "exp04a_1000", "exp04b_1000", "exp05_d", "exp06_c", "exp08d",
