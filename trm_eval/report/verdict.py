@@ -27,14 +27,12 @@ class Judged:
         outcome: Whether it holds.
         found: The numbers, or the reason why there are none.
         one_seed: Whether the numbers are from a single seed.
-        failed: Whether one of the runs solves no puzzle at all.
     """
 
     claim: Claim
     outcome: Outcome
     found: str
     one_seed: bool = False
-    failed: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,38 +65,17 @@ def outcome_of(judged: Sequence[Judged]) -> Outcome | Literal["partly as expecte
 
 
 def verdict(judged: Sequence[Judged]) -> str:
-    """Return the verdict in a few words, with reasons, and a note if it rests on one seed."""
+    """Return the verdict with the numbers of claims, and a note if it rests on one seed."""
     if not judged:
         return "cannot be told: the guide makes no claim about exact accuracies."
-    outcome = outcome_of(judged)
-    by = {each: [str(one.claim) for one in judged if one.outcome == each] for each in get_args(Outcome)}
-    if len(judged) == 1:
-        reasons = [_ALONE[judged[0].outcome]]
-    else:
-        reasons = [f"{len(by['as expected'])} of {len(judged)} claims hold"]
-        if wrong := by["not as expected"]:
-            reasons.append(
-                f"contradicted {'is' if len(wrong) == 1 else 'are'} that {' and that '.join(wrong)}"
-            )
-        if untold := by["cannot be told"]:
-            reasons.append(f"{len(untold)} cannot be told from these runs")
-    lucky = (
-        " Of one seed: chance in training is not ruled out." if any(each.one_seed for each in judged) else ""
+    outcomes = [each.outcome for each in judged]
+    hold, wrong, untold = (outcomes.count(each) for each in get_args(Outcome))
+    said = f"{outcome_of(judged)}: of {len(judged)} claim{'s' * (len(judged) > 1)} {hold} hold"
+    said += f", {wrong} are contradicted" * (wrong > 0) + f", {untold} cannot be told from these runs" * (
+        untold > 0
     )
-    rests = [each for each in judged if each.failed and each.outcome == outcome.removeprefix("partly ")]
-    by_failure = (
-        f" {len(rests)} of these rest{'s' * (len(rests) == 1)} on a run that solves no puzzle."
-        if rests
-        else ""
-    )
-    return f"{outcome}: {', '.join(reasons)}.{by_failure}{lucky}"
-
-
-_ALONE: dict[Outcome, str] = {
-    "as expected": "the one claim holds",
-    "not as expected": "the one claim is contradicted",
-    "cannot be told": "the one claim cannot be told from these runs",
-}
+    lucky = any(each.one_seed for each in judged)
+    return f"{said}.{' Of one seed: chance in training is not ruled out.' * lucky}"
 
 
 def in_order(group: Group) -> list[list[Member]]:
@@ -179,7 +156,7 @@ def _judge(claim: Claim, group: Group) -> Judged:
     if failed:
         who = " and ".join(failed)
         why += f"; but {who} solve{'s' * (len(failed) == 1)} no puzzle: this is a failed run, not a lower accuracy"
-    return Judged(claim, outcome, f"{known}{why}", known.seeds == 1, bool(failed))
+    return Judged(claim, outcome, f"{known}{why}", known.seeds == 1)
 
 
 def _judge_reached(claim: Reaches, members: Sequence[Member]) -> Judged:

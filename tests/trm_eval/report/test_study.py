@@ -259,7 +259,7 @@ def test_the_command(layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixtu
         assert {f"{figure}.svg", f"{figure}.csv"} <= names
     assert {"datasets.csv", "runs.csv"} <= names
     page = (tmp_path / "r" / "report.md").read_text()
-    assert "- Verdict: cannot be told: the one claim cannot be told from these runs. " in page
+    assert "- Verdict: cannot be told: of 1 claim 0 hold, 1 cannot be told from these runs. " in page
     assert "each experiment has one seed: no interval over seeds can be given." in page
     _is_whole((tmp_path / "r" / "index.html").read_text())
     assert "`trm-eval report measured --scale tiny --out " in (tmp_path / "r" / "report.md").read_text()
