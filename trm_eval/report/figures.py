@@ -107,8 +107,12 @@ def paint_shares(axis: Any, named: Sequence[tuple[str, float, float, float]]) ->
 def _curves(axis: Any, group: Group) -> None:
     names = group.names()
     runs = list(dict.fromkeys(member.run for member in group.members if member.run in group.curves))
-    curves = [(names[run], *group.curves[run]) for run in runs]
-    paint_curves(axis, [(name, steps, [100 * share for share in shares]) for name, steps, shares in curves])
+    curves = [
+        (names[run], [row["step"] for row in rows], [100 * row["exact_accuracy"] for row in rows])
+        for run in runs
+        for rows in [group.curves[run]]
+    ]
+    paint_curves(axis, curves)
     axis.set_xlabel("training step")
     axis.set_ylabel("exact accuracy, validation (%)")
 

@@ -148,7 +148,7 @@ class Group:
         log: Whether the quantity spans orders of magnitude.
         members: Tested runs, ordered by the varied quantity.
         missing: Names of untested experiments, with what is lacking if they have a run.
-        curves: Validations of each run: steps and exact accuracies.
+        curves: Validations of each run: rows of `CURVES_SQL`.
         against_baseline: Every other run compared with the baseline of the same seed.
         trend: Curve over the varied quantity; None if it is not a number.
         depths: Results of each test after 1, 2, ... supervision steps, by run: rows of `DEPTH_SQL`.
@@ -163,7 +163,7 @@ class Group:
     log: bool
     members: list[Member]
     missing: list[str]
-    curves: dict[str, tuple[list[int], list[float]]]
+    curves: dict[str, list[dict[str, Any]]]
     against_baseline: list[Comparison]
     trend: Trend | None = None
     depths: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])

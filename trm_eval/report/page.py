@@ -227,12 +227,7 @@ def _figures(group: Group, setting: Setting | None) -> list[Block]:
         if setting is None
         else filled(MEMBERS_SQL, [setting.scale, setting.data, named]),
     )
-    curves = [
-        {"run": run, "step": step, "exact_accuracy": share}
-        for run, (steps, shares) in group.curves.items()
-        for step, share in zip(steps, shares, strict=True)
-    ]
-    pictures = [
+    pictures: list[Block] = [
         Picture(
             group.name,
             accuracy_figure(group),
@@ -241,14 +236,14 @@ def _figures(group: Group, setting: Setting | None) -> list[Block]:
             queries=(tests,),
         )
     ]
-    if curves:
+    if group.curves:
         pictures.append(
             Picture(
                 f"{group.name}-curves",
                 curves_figure(group),
                 "Validations over training",
                 f"{group.name}: exact accuracy on the validation split over the steps of training",
-                curves,
+                [row for rows in group.curves.values() for row in rows],
                 (Query("validations", filled(CURVES_SQL, [list(group.curves)])),),
             )
         )
@@ -263,7 +258,7 @@ def _figures(group: Group, setting: Setting | None) -> list[Block]:
                 (Query("accuracy by step", filled(DEPTH_SQL, [group.evaluations])),),
             )
         )
-    return [*pictures]
+    return pictures
 
 
 def _bands(group: Group) -> str:

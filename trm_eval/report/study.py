@@ -12,6 +12,7 @@ from typing import Any
 from trm_data.errors import no_such
 from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError
+from trm_eval.report.ask import ask
 from trm_eval.report.group import Comparison, Group, Member, Trend, trend_of
 from trm_eval.statistics import Paired, holm
 from trm_eval.tables.query import query_results
@@ -85,9 +86,9 @@ def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> tup
             )
         )
     runs = sorted({member.run for found in members.values() for member in found})
-    curves = curves_of(layout, runs, problems)
+    curves = _by_run(layout, "validations", CURVES_SQL, runs, problems)
     tests = sorted({member.evaluation for found in members.values() for member in found})
-    depths = depths_of(layout, tests, problems)
+    depths = _by_run(layout, "depths", DEPTH_SQL, tests, problems)
     groups = [
         made
         for name, of_group in groups_of(items).items()
@@ -101,7 +102,7 @@ def _group(
     name: str,
     items: Sequence[Experiment],
     members: dict[str, list[Member]],
-    curves: dict[str, tuple[list[int], list[float]]],
+    curves: dict[str, list[dict[str, Any]]],
     depths: dict[str, list[dict[str, Any]]],
     problems: list[str],
 ) -> Group | None:
@@ -181,30 +182,20 @@ def _members(
     layout: Layout, names: Sequence[str], setting: Setting, problems: list[str]
 ) -> dict[str, list[Member]]:
     found: dict[str, list[Member]] = {}
-    for row in rows_of(layout, MEMBERS_SQL, [setting.scale, setting.data, list(names)], problems):
-        member = Member(*row)
+    values = [setting.scale, setting.data, list(names)]
+    for row in ask(layout, "tests", MEMBERS_SQL, values, problems).rows:
+        member = Member(**row)
         found.setdefault(member.experiment, []).append(member)
     return found
 
 
-def curves_of(
-    layout: Layout, runs: list[str], problems: list[str]
-) -> dict[str, tuple[list[int], list[float]]]:
-    """Return the validations of runs: steps and exact accuracies."""
-    found: dict[str, tuple[list[int], list[float]]] = {}
-    for run, step, exact in rows_of(layout, CURVES_SQL, [runs], problems):
-        steps, shares = found.setdefault(run, ([], []))
-        steps.append(step)
-        shares.append(exact)
-    return found
-
-
-def depths_of(layout: Layout, evaluations: list[str], problems: list[str]) -> dict[str, list[dict[str, Any]]]:
-    """Return the results of tests after 1, 2, ... supervision steps, by run: rows of `DEPTH_SQL`."""
-    names = ("evaluation", "run", "depth", "exact_accuracy", "exact_low", "exact_high", "halted_count")
+def _by_run(
+    layout: Layout, says: str, sql: str, values: list[str], problems: list[str]
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of a query over a list of runs or evaluations, by run."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in rows_of(layout, DEPTH_SQL, [evaluations], problems):
-        found.setdefault(row[1], []).append(dict(zip(names, row, strict=True)))
+    for row in ask(layout, says, sql, [values], problems).rows:
+        found.setdefault(row["run"], []).append(row)
     return found
 
 
@@ -217,8 +208,8 @@ def _pair(
         if pair[0].split_digest == pair[1].split_digest and pair[0].run != pair[1].run:
             wanted.setdefault(frozenset(_key(pair)), pair)
     keys = {f"{a.evaluation} {b.evaluation}": (a, b) for a, b in wanted.values()}
-    rows = rows_of(layout, FLIPS_SQL, [list(keys)], problems) if keys else []
-    flips = {f"{a} {b}": Paired(*counts) for a, b, *counts in rows}
+    rows = ask(layout, "flips", FLIPS_SQL, [list(keys)], problems).rows if keys else []
+    flips = {f"{row['a']} {row['b']}": Paired(row["puzzles"], row["only_a"], row["only_b"]) for row in rows}
     found: dict[tuple[str, str], Paired] = {}
     for key, (a, b) in keys.items():
         paired = flips.get(key)
@@ -236,15 +227,6 @@ def _compare(
     return [
         Comparison(*pair, paired[_key(pair)], corrected[_key(pair)]) for pair in pairs if _key(pair) in paired
     ]
-
-
-def rows_of(
-    layout: Layout, sql: str, parameters: Sequence[object], problems: list[str]
-) -> list[tuple[Any, ...]]:
-    """Return the rows of a query; what could not be read is added to the problems, without repeats."""
-    found = query_results(layout, sql, parameters)
-    problems += [problem for problem in found.problems if problem not in problems]
-    return found.rows
 
 
 GUIDE = Guide(
@@ -306,7 +288,7 @@ def runs_named(layout: Layout, patterns: Sequence[str], setting: Setting | None 
     Raises:
         EvalError: A pattern matches nothing.
     """
-    rows = rows_of(layout, NAMES_SQL, [], [])
+    rows = query_results(layout, NAMES_SQL).rows
     known = {*load_experiments(), *(name for run, experiment, *_ in rows for name in (run, experiment))}
     found: list[str] = []
     for pattern in patterns:
@@ -332,7 +314,7 @@ def gather_runs(layout: Layout, runs: Sequence[str]) -> tuple[list[Group], list[
         EvalError: None of them has a test of all rows.
     """
     problems: list[str] = []
-    members = [Member(*row) for row in rows_of(layout, NAMED_SQL, [list(runs)], problems)]
+    members = [Member(**row) for row in ask(layout, "tests", NAMED_SQL, [list(runs)], problems).rows]
     tested = {member.run for member in members}
     missing = [run for run in runs if run not in tested]
     if not members:
@@ -341,7 +323,7 @@ def gather_runs(layout: Layout, runs: Sequence[str]) -> tuple[list[Group], list[
             "; ".join([f"no run has a test of all rows with averaged weights: {said}", *problems])
         )
     members.sort(key=lambda member: (member.experiment, member.varies, member.seed))
-    depths = depths_of(layout, [member.evaluation for member in members], problems)
+    tests = [member.evaluation for member in members]
     group = Group(
         name="runs",
         guide=GUIDE,
@@ -349,8 +331,8 @@ def gather_runs(layout: Layout, runs: Sequence[str]) -> tuple[list[Group], list[
         log=False,
         members=members,
         missing=[f"{run} (no test of all rows: trm-eval run {run})" for run in missing],
-        curves=curves_of(layout, sorted(tested), problems),
+        curves=_by_run(layout, "validations", CURVES_SQL, sorted(tested), problems),
         against_baseline=[],
-        depths={member.run: depths[member.run] for member in members if member.run in depths},
+        depths=_by_run(layout, "depths", DEPTH_SQL, tests, problems),
     )
     return [group], problems

@@ -29,6 +29,7 @@ from trm_eval.errors import EvalError
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.report import study
+from trm_eval.report.ask import Asked
 from trm_eval.report.blocks import Bullets, Heading, Page, Query, Table, Text, write_report
 from trm_eval.report.figures import accuracy_figure
 from trm_eval.report.group import Group, Member
@@ -140,7 +141,7 @@ def test_every_number_is_that_of_the_tables(layout: Layout, groups: list[Group])
     assert [member.varies for member in measured.members] == ["D 16", "D 24"]
     assert [member.run for member in named.members] == [measured.members[1].run]
     assert set(measured.curves) == {member.run for member in measured.members}
-    assert all(steps == [6, 12] for steps, _ in measured.curves.values())
+    assert all([row["step"] for row in rows] == [6, 12] for rows in measured.curves.values())
     a, b = (
         trm_eval.sql(f"FROM predictions WHERE run = '{member.run}' ORDER BY row", layout)["exact"]
         for member in measured.members
@@ -342,11 +343,12 @@ def test_seeds_are_compared_with_their_like(monkeypatch: pytest.MonkeyPatch, lay
     """Two seeds of a baseline and of two others: four comparisons with it, one of which is also of the ends."""
     asked: list[list[str]] = []
 
-    def flips(_: Layout, sql: str, parameters: list[list[str]], problems: list[str]) -> list[tuple]:
-        asked.append(parameters[0])
-        return [(*key.split(" "), 100, 3, 9) for key in parameters[0]]
+    def flips(_: Layout, says: str, sql: str, values: list[list[str]], problems: list[str]) -> Asked:
+        asked.append(values[0])
+        pairs = [dict(zip("ab", key.split(" "), strict=True)) for key in values[0]]
+        return Asked(Query(says, sql), [{**pair, "puzzles": 100, "only_a": 3, "only_b": 9} for pair in pairs])
 
-    monkeypatch.setattr(study, "rows_of", flips)
+    monkeypatch.setattr(study, "ask", flips)
     names = [("small", 16.0, "baseline"), ("middle", 24.0, None), ("large", 32.0, None)]
     members = {
         name: [a_member(name, value, seed, alias_of=alias) for seed in (0, 1)] for name, value, alias in names
