@@ -18,11 +18,13 @@ from trm_eval.tables.writer import token_lists, write_table
 from trm_train.runs.record import RunRecord
 
 PART_EXAMPLES = 65_536
-"""Rows from which a part is written; memory holds at most this many plus one batch."""
+"""Rows of one part, except the last; memory holds at most this many plus one batch."""
 
 
 class PredictionWriter:
-    """Collects batches in order, and writes them as a part of the table when they have enough rows.
+    """Scores batches in order, and writes a part of the table when there are enough rows.
+
+    The rows of a part do not depend on the batch size or the devices.
 
     Args:
         layout: Root for the results.
@@ -37,7 +39,7 @@ class PredictionWriter:
         supervision_steps: Maximum number of supervision steps per row.
         parts: Names of the parts written so far, without digests.
         digests: Digests in the names of the parts.
-        rows: Number of rows written so far.
+        rows: Number of rows so far.
         labelled: Number of these rows with labels.
         exact: Number of rows with every labelled cell correct.
         cells: Number of labelled cells.
@@ -65,65 +67,65 @@ class PredictionWriter:
         self._record = record
         self._dataset = dataset
         self.scored: dict[str, int | None] = {f"{notion}_count": None for notion in NOTIONS}
-        self._pending: list[Inferred] = []
+        self._pending: list[pa.Table] = []
         self._kind = load_kind(dataset.manifest.kind)
         self._ratings = ratings
 
     def add(self, batch: Inferred) -> NDArray[np.bool_]:
-        """Add the next batch; return which of its n rows have labels, bool [n]."""
-        self._pending.append(batch)
-        if sum(len(pending.rows) for pending in self._pending) >= PART_EXAMPLES:
-            self._write()
-        return labelled_cells(self._dataset.read(batch.rows)["labels"].astype(np.uint8)) > 0
-
-    def finish(self) -> None:
-        """Write the remaining rows."""
-        if self._pending:
-            self._write()
-
-    def _write(self) -> None:
-        """Score the pending rows, and write them as one part."""
-        batches, self._pending = self._pending, []
-        name = f"{self.evaluation}-{len(self.parts):05d}"
-        predictions = np.concatenate([batch.predictions for batch in batches])
-        count = len(predictions)
-        rows = np.concatenate([batch.rows for batch in batches])
-        batch = self._dataset.read(rows)
-        inputs, labels = (batch[name].astype(np.uint8) for name in ("inputs", "labels"))
-        picks = self._dataset.groups.picks(rows)
-        wrong, cells = wrong_cells(predictions, labels), labelled_cells(labels)
+        """Score the next batch; return which of its n rows have labels, bool [n]."""
+        count, sampled = len(batch.rows), batch.sampled
+        rows = self._dataset.read(batch.rows)
+        inputs, labels = (rows[name].astype(np.uint8) for name in ("inputs", "labels"))
+        picks = self._dataset.groups.picks(batch.rows)
+        wrong, cells = wrong_cells(batch.predictions, labels), labelled_cells(labels)
         labelled, exact = cells > 0, (cells > 0) & (wrong == 0)
-        halt_steps = np.concatenate([batch.halt_steps for batch in batches])
         ratings = self._ratings[picks.groups]
-        table = pa.table(
-            {
-                "evaluation": pa.array([self.evaluation] * count),
-                "part": pa.array([name] * count),
-                "row": rows,
-                "group_index": picks.groups.astype(np.int32),
-                "augmentation": picks.augmentations.astype(np.int32),
-                "exact": pa.array(exact, mask=~labelled),
-                "cells": cells,
-                "wrong_cells": wrong,
-                "steps": np.concatenate([batch.steps for batch in batches]),
-                "halt_step": pa.array(halt_steps, mask=halt_steps == 0),
-                "q_halt_logit": np.concatenate([batch.q_halt_logits for batch in batches]),
-                "prediction": token_lists(predictions),
-                "rating": pa.array(ratings, mask=np.isnan(ratings)),
-                **_sampled(batches, count),
-                **self._score(inputs, labels, predictions, labelled),
-            }
+        self._pending.append(
+            pa.table(
+                {
+                    "evaluation": pa.array([self.evaluation] * count),
+                    "row": batch.rows,
+                    "group_index": picks.groups.astype(np.int32),
+                    "augmentation": picks.augmentations.astype(np.int32),
+                    "exact": pa.array(exact, mask=~labelled),
+                    "cells": cells,
+                    "wrong_cells": wrong,
+                    "steps": batch.steps,
+                    "halt_step": pa.array(batch.halt_steps, mask=batch.halt_steps == 0),
+                    "q_halt_logit": batch.q_halt_logits,
+                    "prediction": token_lists(batch.predictions),
+                    "rating": pa.array(ratings, mask=np.isnan(ratings)),
+                    "sample": pa.nulls(count, pa.int32()) if sampled is None else sampled.chosen,
+                    "oracle_exact": pa.nulls(count, pa.bool_()) if sampled is None else sampled.oracle,
+                    **self._score(inputs, labels, batch.predictions, labelled),
+                }
+            )
         )
-        record = self._record
-        written = write_table(self._layout, "predictions", record.experiment, record.run, name, table)
-        self.parts.append(name)
-        self.digests.append(digest_of(written) or "")
         self.rows += count
         self.labelled += int(labelled.sum())
         self.exact += int(exact.sum())
         self.cells += int(cells.sum())
         self.wrong_cells += int(wrong.sum())
         self.rated += int((~np.isnan(ratings)).sum())
+        while sum(map(len, self._pending)) >= PART_EXAMPLES:
+            self._write()
+        return labelled
+
+    def finish(self) -> None:
+        """Write the remaining rows."""
+        if sum(map(len, self._pending)):
+            self._write()
+
+    def _write(self) -> None:
+        """Write the first pending rows as one part."""
+        pending, name = pa.concat_tables(self._pending), f"{self.evaluation}-{len(self.parts):05d}"
+        self._pending = [pending.slice(PART_EXAMPLES)]
+        part = pending.slice(0, PART_EXAMPLES).combine_chunks()  # one chunk: the same bytes for any batches
+        part = part.append_column("part", pa.array([name] * len(part)))
+        record = self._record
+        written = write_table(self._layout, "predictions", record.experiment, record.run, name, part)
+        self.parts.append(name)
+        self.digests.append(digest_of(written) or "")
 
     def _score(
         self,
@@ -148,17 +150,6 @@ class PredictionWriter:
                     (found & labelled).sum()
                 )
         return columns
-
-
-def _sampled(batches: list[Inferred], count: int) -> dict[str, pa.Array]:
-    """Return the columns of sampled rows; NULL without sampling."""
-    found = [batch.sampled for batch in batches if batch.sampled is not None]
-    if not found:
-        return {"sample": pa.nulls(count, pa.int32()), "oracle_exact": pa.nulls(count, pa.bool_())}
-    return {
-        "sample": pa.array(np.concatenate([batch.chosen for batch in found])),
-        "oracle_exact": pa.array(np.concatenate([batch.oracle for batch in found])),
-    }
 
 
 def wrong_cells(predictions: NDArray[np.uint8], labels: NDArray[np.uint8]) -> NDArray[np.int32]:

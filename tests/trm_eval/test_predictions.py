@@ -53,21 +53,21 @@ def test_parts_are_written_as_rows_come(
     for first, count in ((0, 3), (3, 7), (10, 1), (11, 1)):
         writer.add(batch(evaluated, first, count, wrong=2 if first == 3 else 0))
         written.append(len(writer.parts))
-    assert written == [0, 1, 1, 1]
+    assert written == [0, 2, 2, 3]  # batches are split where a part ends
     writer.finish()
-    assert writer.parts == ["e-00000", "e-00001"]
+    assert writer.parts == ["e-00000", "e-00001", "e-00002"]
     assert (writer.exact, writer.cells, writer.wrong_cells) == (11, 12 * 36, 2)
 
     files = [next(tmp_path.rglob(f"{part}.*.parquet")) for part in writer.parts]
     tables = [pq.read_table(file, partitioning=None) for file in files]
-    assert [table.num_rows for table in tables] == [10, 2]
+    assert [table.num_rows for table in tables] == [4, 4, 4]
     assert [set(table["part"].to_pylist()) for table in tables] == [{part} for part in writer.parts]
     assert [row for table in tables for row in table["row"].to_pylist()] == list(range(12))
-    assert tables[0]["wrong_cells"].to_pylist() == [0, 0, 0, 2, *[0] * 6]
-    assert tables[0]["rating"].to_pylist() == [0.0, 2.5, *[None] * 8]
+    assert tables[0]["wrong_cells"].to_pylist() == [0, 0, 0, 2]
+    assert tables[0]["rating"].to_pylist() == [0.0, 2.5, None, None]
     assert writer.rated == 2
-    assert tables[0]["exact"].to_pylist() == [True, True, True, False, *[True] * 6]
-    assert tables[0]["halt_step"].to_pylist()[3:] == [None, 1, 2, None, 1, 2, None]  # 0 means none
+    assert tables[0]["exact"].to_pylist() == [True, True, True, False]
+    assert tables[1]["halt_step"].to_pylist() == [1, 2, None, 1]  # 0 means none
     picks = evaluated.test.groups.picks(np.arange(12))
     assert [group for table in tables for group in table["group_index"].to_pylist()] == picks.groups.tolist()
 
@@ -108,11 +108,10 @@ def test_a_score_of_another_shape_is_named(
 ) -> None:
     monkeypatch.setattr(SudokuKind, "score", lambda *_: Scores(valid=np.ones((12, 36), np.bool_)))
     writer = PredictionWriter(resolve_root(tmp_path), evaluated.record, "e", evaluated.test, 3, RATINGS)
-    writer.add(batch(evaluated, 0, 12))
     with pytest.raises(
         EvalError, match=r"kind sudoku: score gave valid as bool \(12, 36\), expected bool \(12,\)"
     ):
-        writer.finish()
+        writer.add(batch(evaluated, 0, 12))
 
 
 def test_the_columns_are_the_notions_of_scores() -> None:
