@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
@@ -102,30 +103,6 @@ def undo(tokens: NDArray[np.uint8], dihedrals: NDArray[np.integer], colours: NDA
     return grids
 
 
-@dataclass(frozen=True)
-class Ranking:
-    """Candidates of several test inputs, grouped by test input, the best first. C is their number.
-
-    Attributes:
-        test_inputs: Number of each candidate's test input, ascending, int64 [C].
-        ranks: Rank within the test input, from 1, int64 [C].
-        votes: Number of predictions that are this grid, int64 [C].
-        mean_q: Mean of sigmoid(halting logit) over these predictions, float64 [C].
-        first_rows: First row of the split that voted for it, int64 [C].
-        grids: The grids.
-    """
-
-    test_inputs: NDArray[np.int64]
-    ranks: NDArray[np.int64]
-    votes: NDArray[np.int64]
-    mean_q: NDArray[np.float64]
-    first_rows: NDArray[np.int64]
-    grids: list[Grid]
-
-    def __len__(self) -> int:
-        return len(self.ranks)
-
-
 @dataclass
 class VoteCounter:
     """Counts votes in order, in batches of any size; the batch size does not affect any bit of the result.
@@ -162,23 +139,25 @@ class VoteCounter:
         np.add.at(self._q_sums, ids, expit(q_halt_logits.astype(np.float64)))  # in order: same rounding
         np.minimum.at(self._first_rows, ids, rows)
 
-    def ranked(self) -> Ranking:
-        """Return all candidates, ranked."""
-        test_inputs = np.array([number for number, _ in self._candidates], np.int64)
-        grids = [grid for _, grid in self._candidates]
-        mean_q = self._q_sums / np.maximum(self._votes, 1)
-        order = np.lexsort((-mean_q, -self._votes, test_inputs))  # stable: of equal ones the first seen leads
-        numbers = test_inputs[order]
-        starts = np.flatnonzero(np.diff(numbers, prepend=-1))
-        counts = np.diff(np.append(starts, len(numbers)))
-        return Ranking(
-            test_inputs=numbers,
-            ranks=np.arange(len(numbers)) - np.repeat(starts, counts) + 1,
-            votes=self._votes[order],
-            mean_q=mean_q[order],
-            first_rows=self._first_rows[order],
-            grids=[grids[position] for position in order.tolist()],
+    def ranked(self) -> pl.DataFrame:
+        """Return all candidates, grouped by test input, the best first.
+
+        Columns: `test_input`, `grid`, `votes` (number of predictions that are this grid), `mean_q` (mean of
+        sigmoid(halting logit) over them), `first_row` (row that voted for it first), and `rank` from 1.
+        """
+        candidates = pl.DataFrame(
+            {
+                "test_input": np.array([number for number, _ in self._candidates], np.int64),
+                "grid": pl.Series([grid for _, grid in self._candidates], dtype=pl.Binary),
+                "votes": self._votes,
+                "mean_q": self._q_sums / np.maximum(self._votes, 1),
+                "first_row": self._first_rows,
+            }
         )
+        sure = pl.col("mean_q").fill_nan(None)
+        return candidates.sort(  # stable: of equal ones the first seen leads
+            "test_input", "votes", sure, descending=[False, True, True], nulls_last=True, maintain_order=True
+        ).with_columns(rank=pl.int_range(1, pl.len() + 1).over("test_input"))
 
 
 def attempts(grids: Sequence[Grid]) -> dict[str, list[list[int]]]:
@@ -231,7 +210,7 @@ def write_votes(
     names: list[str] = []
     for number, start in enumerate(range(0, len(ranking), PART_EXAMPLES)):
         part = f"{predictions.evaluation}-{number:05d}"
-        table = _table(predictions.evaluation, part, ranking, test_inputs, start)
+        table = _table(predictions.evaluation, part, ranking.slice(start, PART_EXAMPLES), test_inputs)
         names.append(write_table(layout, "votes", record.experiment, record.run, part, table))
     return {
         "vote_parts": [f"{predictions.evaluation}-{number:05d}" for number in range(len(names))],
@@ -297,10 +276,9 @@ def _read_predictions(
         )
 
 
-def _table(evaluation: str, part: str, ranking: Ranking, test_inputs: TestInputs, start: int) -> pa.Table:
-    """Return the rows of a part: candidates from `start` on."""
-    chosen = slice(start, start + PART_EXAMPLES)
-    numbers, grids = ranking.test_inputs[chosen], ranking.grids[chosen]
+def _table(evaluation: str, part: str, ranking: pl.DataFrame, test_inputs: TestInputs) -> pa.Table:
+    """Return the rows of a part."""
+    numbers, grids = ranking["test_input"].to_numpy(), ranking["grid"].to_list()
     solutions = [test_inputs.solutions[number] for number in numbers.tolist()]
     right = [
         None if solution is None else grid == solution
@@ -312,11 +290,11 @@ def _table(evaluation: str, part: str, ranking: Ranking, test_inputs: TestInputs
             "part": pa.array([part] * len(grids)),
             "task": pa.array([test_inputs.tasks[number] for number in numbers.tolist()]),
             "test_index": test_inputs.indices[numbers],
-            "rank": ranking.ranks[chosen].astype(np.int32),
-            "votes": ranking.votes[chosen].astype(np.int32),
-            "mean_q": ranking.mean_q[chosen],
+            "rank": ranking["rank"].to_numpy().astype(np.int32),
+            "votes": ranking["votes"].to_numpy().astype(np.int32),
+            "mean_q": ranking["mean_q"].to_numpy(),
             "correct": pa.array(right, pa.bool_()),
-            "first_row": ranking.first_rows[chosen],
+            "first_row": ranking["first_row"].to_numpy(),
             "rows": pa.array([grid[0] for grid in grids], pa.int32()),
             "columns": pa.array([grid[1] for grid in grids], pa.int32()),
             "grid": _grid_lists(grids),

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from trm_data.kinds.arc.encode import ARC_CELLS, COLOURS
-from trm_eval.votes import Grid, Ranking, VoteCounter, attempts, grid_of, undo
+from trm_eval.votes import Grid, VoteCounter, attempts, grid_of, undo
 
 PASS = re.compile(r"(?:.*/)?pass@(\d+)")
 TOLERANCE = 1e-9
@@ -143,7 +144,7 @@ def check_fixture(path: str) -> Iterator[Row]:
     yield from compare_pass_at_k(ranking, tests, expected["pass_at_k"])
 
     candidates: dict[int, list[Grid]] = {}
-    for number, grid in zip(ranking.test_inputs.tolist(), ranking.grids, strict=True):
+    for number, grid in ranking.select("test_input", "grid").iter_rows():
         candidates.setdefault(number, []).append(grid)
     yield from compare_submission(candidates, tests, expected["submission"])
 
@@ -169,11 +170,10 @@ def compare_pass_at_k(ranking: Any, tests: list[TestInput], expected: Mapping[st
         yield Row(name, f"{got:.6f}", f"{want:.6f}", abs(got - want) <= TOLERANCE)
 
 
-def right_ranks(ranking: Ranking, solutions: Sequence[Grid | None]) -> NDArray[np.int64]:
+def right_ranks(ranking: pl.DataFrame, solutions: Sequence[Grid | None]) -> NDArray[np.int64]:
     """Return the rank of each test input's correct grid, int64 [T]; 0 if it is not a candidate or unknown."""
     ranks = np.zeros(len(solutions), np.int64)
-    known = zip(ranking.test_inputs.tolist(), ranking.ranks.tolist(), ranking.grids, strict=True)
-    for number, place, grid in known:
+    for number, place, grid in ranking.select("test_input", "rank", "grid").iter_rows():
         if grid == solutions[number]:
             ranks[number] = place
     return ranks

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -39,7 +40,6 @@ from trm_eval.submission import make_submission
 from trm_eval.tables.query import query_results
 from trm_eval.votes import (
     NO_GRID,
-    Ranking,
     VoteCounter,
     attempts,
     cells_of,
@@ -105,7 +105,7 @@ VOTES = st.lists(
 """Test input, grid and halting logit of each prediction."""
 
 
-def ballot(votes: list[tuple[int, int, float]], cuts: Sequence[int] = ()) -> Ranking:
+def ballot(votes: list[tuple[int, int, float]], cuts: Sequence[int] = ()) -> pl.DataFrame:
     """Return the ranking of votes that are added in several parts."""
     taken = VoteCounter()
     for start, stop in zip([0, *sorted(cuts)], [*sorted(cuts), len(votes)], strict=True):
@@ -125,10 +125,7 @@ def test_votes_do_not_depend_on_the_parts_they_come_in(
     votes: list[tuple[int, int, float]], data: st.DataObject
 ) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(votes)), max_size=5))
-    whole, parted = ballot(votes), ballot(votes, cuts)
-    assert whole.grids == parted.grids
-    for name in ("test_inputs", "ranks", "votes", "mean_q", "first_rows"):
-        np.testing.assert_array_equal(getattr(whole, name), getattr(parted, name))  # bit for bit
+    assert ballot(votes).equals(ballot(votes, cuts))  # bit for bit
 
 
 def slow_ranking(votes: list[tuple[int, int, float]]) -> list[tuple[int, int, int, float, bytes]]:
@@ -152,10 +149,10 @@ def slow_ranking(votes: list[tuple[int, int, float]]) -> list[tuple[int, int, in
 @given(VOTES)
 def test_the_ranking_is_that_of_the_plain_rule(votes: list[tuple[int, int, float]]) -> None:
     got, expected = ballot(votes), slow_ranking(votes)
-    assert list(zip(got.test_inputs, got.ranks, got.votes, got.grids, strict=True)) == [
+    assert got.select("test_input", "rank", "votes", "grid").rows() == [
         (test, place, count, grid) for test, place, count, _, grid in expected
     ]
-    np.testing.assert_allclose(got.mean_q, [mean for _, _, _, mean, _ in expected], rtol=1e-14)
+    np.testing.assert_allclose(got["mean_q"], [mean for _, _, _, mean, _ in expected], rtol=1e-14)
 
 
 def test_attempts_repeat_an_only_candidate_and_keep_the_place_of_none() -> None:
