@@ -276,7 +276,8 @@ def config_from_json(value: dict[str, Any]) -> RunConfig:
         for alternatives in ALTERNATIVES:
             if alternatives.key in fields:
                 stored = fields[alternatives.key]
-                fields[alternatives.key] = _part_from_json(alternatives.of_json(stored), stored)
+                form = alternatives.form(stored.get(alternatives.tag, alternatives.default))
+                fields[alternatives.key] = _part_from_json(form, stored)
         return RunConfig(**fields)
     except TypeError as error:
         raise ConfigError(f"not a run configuration that this version knows: {error}") from error

@@ -365,14 +365,6 @@ class Alternatives(Generic[Part]):
         kept = {name: value for name, value in changed_fields(part).items() if name in there}
         return new(**{**getattr(new, "FOR_NEW", {}), **kept})
 
-    def of_json(self, value: Mapping[str, Any]) -> type[Part]:
-        """Return the class of a stored part.
-
-        Raises:
-            ConfigError: The form is unknown to this version.
-        """
-        return self.form(value.get(self.tag, self.default))
-
 
 def changed_fields(part: Any) -> dict[str, Any]:
     """Return the fields of a dataclass with values other than their defaults; fields without a default are included."""
