@@ -90,20 +90,15 @@ def plain(text: str) -> str:
     return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", text)
 
 
-def names_of_runs(layout: Layout, problems: list[str]) -> list[str]:
-    """Return the names of all runs: tested runs first, then running ones, then the newest."""
-    return [row["run"] for row in ask(layout, "names of the runs", NAMES_SQL, [], problems).rows]
-
-
-def names_of_tested(layout: Layout, problems: list[str]) -> list[str]:
-    """Return the names of the runs that have evaluations, in the same order."""
+def names_of_runs(layout: Layout, tested: bool, problems: list[str]) -> list[str]:
+    """Return the names of all or only the tested runs: tested runs first, then running ones, then the newest."""
     rows = ask(layout, "names of the runs", NAMES_SQL, [], problems).rows
-    return [row["run"] for row in rows if row["tested"]]
+    return [row["run"] for row in rows if row["tested"] or not tested]
 
 
 def choose_runs(page: str) -> list[str]:
     """Return the runs to compare: those of the URL, or the previous choice, or the newest."""
-    known = fresh(names_of_runs)
+    known = fresh(names_of_runs, False)
     key = f"compared on {page}"  # a key shared by two pages would lose its value
     if key not in st.session_state:
         before = st.query_params.get_all("run") or st.session_state.get("chosen") or known[:SHOWN_RUNS]

@@ -15,7 +15,7 @@ from trm_eval.serve.parts import (
     errors_shown,
     fresh,
     layout,
-    names_of_tested,
+    names_of_runs,
     plain,
     show_drawing,
     show_sql,
@@ -100,7 +100,7 @@ def show() -> None:
 
 def _evaluation() -> dict[str, Any] | None:
     """Return the evaluation of the URL, or the previous choice, or the first of a run; only one run is queried."""
-    runs = fresh(names_of_tested)
+    runs = fresh(names_of_runs, True)
     if not runs:
         return None
     before_run, before = st.session_state.get("evaluated", (None, None))
