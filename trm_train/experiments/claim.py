@@ -13,72 +13,50 @@ LITTLE = 2.0
 
 
 @dataclass(frozen=True)
-class Better:
-    """One experiment solves more of the same puzzles than another.
-
-    Attributes:
-        name: Experiment that solves more.
-        than: Experiment that solves less.
-        clearly: Whether their 95% intervals must also be disjoint; the interval of the difference excludes 0 anyway.
-    """
-
-    name: str
-    than: str
-    clearly: bool = False
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the experiments in the claim."""
-        return self.than, self.name
-
-    def __str__(self) -> str:
-        return f"{self.name} solves {'clearly ' if self.clearly else ''}more than {self.than}"
-
-
-@dataclass(frozen=True)
-class Alike:
-    """Two experiments differ by little.
-
-    Attributes:
-        name: First experiment.
-        other: Second experiment.
-        within: Upper limit of the difference (percentage points).
-    """
+class Pair:
+    """A claim about two experiments: the one that it is about, and the one that it is compared with."""
 
     name: str
     other: str
-    within: float = LITTLE
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the experiments in the claim."""
         return self.other, self.name
 
+
+@dataclass(frozen=True)
+class Better(Pair):
+    """One experiment solves more of the same puzzles than another.
+
+    Attributes:
+        clearly: Whether their 95% intervals must also be disjoint; the interval of the difference excludes 0 anyway.
+    """
+
+    clearly: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name} solves {'clearly ' if self.clearly else ''}more than {self.other}"
+
+
+@dataclass(frozen=True)
+class Alike(Pair):
+    """Two experiments differ by less than `within` percentage points."""
+
+    within: float = LITTLE
+
     def __str__(self) -> str:
         return f"{self.name} and {self.other} differ by less than {self.within:g} points"
 
 
 @dataclass(frozen=True)
-class NoWorse:
-    """One experiment is as good as another, or only slightly worse.
+class NoWorse(Pair):
+    """One experiment is as good as another, or worse by less than `within` percentage points."""
 
-    Attributes:
-        name: Experiment that may be slightly worse.
-        than: Experiment to compare with.
-        within: Upper limit of the disadvantage (percentage points).
-    """
-
-    name: str
-    than: str
     within: float = LITTLE
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the experiments in the claim."""
-        return self.than, self.name
-
     def __str__(self) -> str:
-        return f"{self.name} is not {self.within:g} points worse than {self.than}"
+        return f"{self.name} is not {self.within:g} points worse than {self.other}"
 
 
 @dataclass(frozen=True)
