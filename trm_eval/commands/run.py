@@ -244,7 +244,7 @@ def _say(layout: Layout, result: EvalResult, request: EvalRequest, steps: list[i
         if len(steps) > 1 or request.sampling is not None:
             print_scaling(layout, result)
     except DataError as error:  # the result is written, but other files of the tables cannot be read
-        print(result.in_brief())
+        print(result)
         print(f"trm-eval: written, but the tables cannot be read: {error}", file=sys.stderr)
         return Exit.FOUND
     return Exit.DONE

@@ -36,10 +36,7 @@ class EvalResult:
     row: dict[str, Any]
 
     def __str__(self) -> str:
-        return self.in_brief()
-
-    def in_brief(self) -> str:
-        """Return a one-line summary, computed only from the row."""
+        """One line, computed only from the row."""
         row = self.row
         share = f"{100 * row['exact_count'] / row['count']:.2f}%" if row["count"] else "no share"
         return f"{self.run}: exact accuracy {share} ({row['exact_count']:,} of {row['count']:,}), {row['evaluation']}"
