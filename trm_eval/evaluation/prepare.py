@@ -31,7 +31,6 @@ from trm_train.hosts import Hosts
 from trm_train.metrics import read_metrics, totals
 from trm_train.runs.record import RunRecord, input_spec, read_record
 from trm_train.runs.status import written_steps
-from trm_train.state import Weights
 from trm_train.step.compile import use_compilation_cache
 from trm_train.training.prepare import code_digest, library_versions
 
@@ -135,7 +134,8 @@ def prepare(layout: Layout, run: Folder, request: EvalRequest, hosts: Hosts) -> 
     rows = choose_rows(len(dataset), request.limit, request.subset_seed)
     restored = restore(run, record, step=step, weights=request.weights, precision=request.precision)
     if hosts.count > 1:
-        hosts.prove_equal("weights", {f"checkpoint of step {step}": digest_of_weights(restored.weights)})
+        digest = hashlib.sha256(canonical_json(fingerprints(restored.weights))).hexdigest()[:16]
+        hosts.prove_equal("weights", {f"checkpoint of step {step}": digest})
     spec = restored.record.input_spec
     identifiers = spec.num_identifiers if component is None else component.num_identifiers
     reader = RowReader(dataset, request.identifiers, identifiers, component, spec.sequence_length)
@@ -241,15 +241,7 @@ def _check_encoding(dataset: Dataset, record: RunRecord, request: EvalRequest) -
 def evaluation_facts(
     record: RunRecord, request: EvalRequest, step: int, supervision_steps: int, dataset: Dataset
 ) -> dict[str, Any]:
-    """Return what this process would evaluate, and with which versions, as plain JSON values by name.
-
-    Args:
-        record: Record of the run.
-        request: Request of the evaluation.
-        step: Step of the checkpoint.
-        supervision_steps: Maximum number of supervision steps per row.
-        dataset: Split to evaluate on.
-    """
+    """Return what this process would evaluate, and with which versions, as plain JSON values by name."""
     return {
         "run": record.run,
         "configuration": record.identity,
@@ -263,8 +255,3 @@ def evaluation_facts(
         "code of trm_data, trm_train and trm_eval": code_digest(trm_data, trm_train, trm_eval),
         **library_versions(),
     }
-
-
-def digest_of_weights(weights: Weights) -> str:
-    """Return the first 16 digits of the sha256 over the fingerprints of all arrays, as this process holds them."""
-    return hashlib.sha256(canonical_json(fingerprints(weights))).hexdigest()[:16]

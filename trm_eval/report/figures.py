@@ -33,7 +33,20 @@ def accuracy_figure(group: Group) -> bytes:
 
 def curves_figure(group: Group) -> bytes:
     """Draw validation accuracies over training."""
-    return draw(lambda axis: _curves(axis, group))
+    names = group.names()
+    runs = dict.fromkeys(member.run for member in group.members if member.run in group.curves)
+    curves = [
+        (names[run], [row["step"] for row in rows], [100 * row["exact_accuracy"] for row in rows])
+        for run in runs
+        for rows in [group.curves[run]]
+    ]
+
+    def paint(axis: Any) -> None:
+        paint_curves(axis, curves)
+        axis.set_xlabel("training step")
+        axis.set_ylabel("exact accuracy, validation (%)")
+
+    return draw(paint)
 
 
 def depth_figure(group: Group) -> bytes:
@@ -102,19 +115,6 @@ def paint_shares(axis: Any, named: Sequence[tuple[str, float, float, float]]) ->
     axis.set_ylim(-0.7, len(lines) - 0.3)
     axis.set_xlabel("exact accuracy, test (%)")
     axis.grid(axis="x")
-
-
-def _curves(axis: Any, group: Group) -> None:
-    names = group.names()
-    runs = list(dict.fromkeys(member.run for member in group.members if member.run in group.curves))
-    curves = [
-        (names[run], [row["step"] for row in rows], [100 * row["exact_accuracy"] for row in rows])
-        for run in runs
-        for rows in [group.curves[run]]
-    ]
-    paint_curves(axis, curves)
-    axis.set_xlabel("training step")
-    axis.set_ylabel("exact accuracy, validation (%)")
 
 
 def paint_curves(axis: Any, curves: Sequence[tuple[str, Sequence[float], Sequence[float]]]) -> None:

@@ -23,7 +23,7 @@ def _schema(columns: list[tuple[str, pa.DataType, str]]) -> pa.Schema:
 
 def comments_of(schema: pa.Schema) -> dict[str, str]:
     """Return the comment of every column of a schema."""
-    return {field.name: field.metadata[b"comment"].decode() for field in schema}
+    return {field.name: (field.metadata or {}).get(b"comment", b"").decode() for field in schema}
 
 
 RUNS = _schema(
@@ -568,7 +568,5 @@ def column_comments() -> dict[tuple[str, str], str]:
     schemas = TABLES | {"puzzle_tokens": PUZZLE_TOKENS, "experiments": EXPERIMENTS, "claims": CLAIMS}
     texts = {(table, name): text for table in TABLES for name, text in PARTITION_COLUMNS.items()}
     for table, schema in [*schemas.items(), ("runs", RUN_STATUS)]:
-        texts |= {
-            (table, field.name): (field.metadata or {}).get(b"comment", b"").decode() for field in schema
-        }
+        texts |= {(table, name): text for name, text in comments_of(schema).items()}
     return texts
