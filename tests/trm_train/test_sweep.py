@@ -134,7 +134,7 @@ def test_a_record_says_what_varies_and_is_read_back(root: Layout) -> None:
     assert record["points"][0]["values"] == [
         {"name": "training puzzles", "value": 24, "unit": "puzzles"},
         {"name": "augmentations", "value": 9, "unit": "augmentations"},
-        {"name": "hidden_size", "value": 16, "unit": "features"},
+        {"name": "hidden_size", "value": 16, "unit": ""},
     ]
     assert [points_of_runs([read])["quickstart", point["identity"]] for point in record["points"]] == [
         {"mine": run.varies} for run in runs

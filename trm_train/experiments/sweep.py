@@ -36,18 +36,13 @@ Grid = dict[str, tuple[str, ...]]
 DATASET = "data.dataset"
 SIZES = {"training puzzles": "puzzles", "augmentations": "augmentations"}
 """Numbers that stand for a dataset, with their units."""
-UNITS = {
-    "hidden_size": "features", "global_batch_size": "slots", "num_layers": "layers", "total_steps": "steps",
-    "halt_max_steps": "steps", "h_cycles": "cycles", "l_cycles": "cycles",
-}  # fmt: skip
-"""Units of other numbers."""
 WIDE = 3
 """Ratio of the largest to the smallest number from which an axis is logarithmic."""
 
 
 @dataclass(frozen=True)
 class Varied:
-    """Name, value and unit of a quantity at a point; the value is a number or the text of an option."""
+    """Name and value of a quantity at a point, a number or the text of an option; a dataset's sizes have units."""
 
     name: str
     value: float | str
@@ -261,10 +256,9 @@ def make_sweep(
                 values += [
                     Varied(*each) for each in zip(SIZES, sizes[text] or (), SIZES.values(), strict=True)
                 ]
-            elif isinstance(value, int | float) and not isinstance(value, bool):
-                values.append(Varied(short, value, UNITS.get(short, "")))
             else:
-                values.append(Varied(short, text))
+                number = isinstance(value, int | float) and not isinstance(value, bool)
+                values.append(Varied(short, value if number else text))
         points.append(Point(dataclasses.replace(config, seed=0), tuple(values)))
     trained_on = {config.data.names for config in configs}
     setting = item.setting() if trained_on == {item.make().data.names} else OWN
