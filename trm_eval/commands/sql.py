@@ -36,13 +36,9 @@ FormatOption = Annotated[
     ),
 ]
 
-ENDINGS: Mapping[str, OutputFormat] = {
-    ".csv": "csv",
-    ".json": "json",
-    ".md": "markdown",
-    ".parquet": "parquet",
-    ".txt": DRAWN,
-}
+FORMS: Mapping[str, OutputFormat] = {
+    "": DRAWN, ".csv": "csv", ".json": "json", ".md": "markdown", ".parquet": "parquet", ".txt": DRAWN,
+}  # fmt: skip
 """Default output format by file name extension."""
 
 
@@ -52,14 +48,12 @@ def choose_format(form: OutputFormat | None, out: str | None, *, as_json: bool) 
         raise QueryError(f"--json and --format {form}: one of them")
     if as_json or form is not None:
         return form or "json"
-    if out is None or not (ending := Path(out).suffix):
-        return DRAWN
-    if ending.lower() not in ENDINGS:
+    if (ending := Path(out or "").suffix.lower()) not in FORMS:
         raise QueryError(
-            f"--out {out}: unknown file name ending (expected {', '.join(ENDINGS)}). "
+            f"--out {out}: unknown file name ending (expected {', '.join(filter(None, FORMS))}). "
             "Choose one, or name the format with --format."
         )
-    return ENDINGS[ending.lower()]
+    return FORMS[ending]
 
 
 def give_answer(result: QueryResult, form: OutputFormat, out: str | None, *, wide: bool) -> None:
