@@ -53,33 +53,13 @@ class Table:
 
     Attributes:
         file: Name of its CSV file.
-        columns: Column names.
-        rows: Text of each cell.
+        shown: Text of each cell by column name, the same columns in every row.
         data: Unrounded values by column name, for the CSV file.
     """
 
     file: str
-    columns: list[str]
-    rows: list[list[str]]
+    shown: list[dict[str, str]]
     data: list[dict[str, Any]]
-
-    def csv(self) -> bytes:
-        """Return the data as CSV."""
-        return _csv(self.data, self.columns)
-
-
-def table_of(file: str, shown: list[dict[str, str]], data: list[dict[str, Any]]) -> Table:
-    """Return a table from the text of each cell by column name, the same columns in every row; see `Table`."""
-    return Table(file, list(shown[0]) if shown else [], [list(row.values()) for row in shown], data)
-
-
-def _csv(rows: list[dict[str, Any]], columns: list[str]) -> bytes:
-    """Return rows as CSV; `columns` is the header of an empty table."""
-    out = io.StringIO()
-    writer = csv.DictWriter(out, list(rows[0]) if rows else columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)
-    return out.getvalue().encode()
 
 
 @dataclass(frozen=True)
@@ -119,10 +99,6 @@ class Picture:
     def data_file(self) -> str:
         """Name of the CSV file with its numbers; empty if a table has them."""
         return f"{self.name}.csv" if self.data else ""
-
-    def csv(self) -> bytes:
-        """Return the numbers as CSV."""
-        return _csv(self.data, [])
 
 
 @dataclass(frozen=True)
@@ -171,6 +147,15 @@ def write_report(page: Page, out: Path) -> list[Path]:
     for name, content in (pages | files).items():
         write_bytes(out / name, content)
     return [out / name for name in pages | files]
+
+
+def to_csv(rows: list[dict[str, Any]]) -> bytes:
+    """Return rows with the same columns as CSV."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)
+    return out.getvalue().encode()
 
 
 def to_html(page: Page) -> str:
@@ -240,10 +225,10 @@ def _files_of(block: Block) -> dict[str, bytes]:
     """Return the files of a block, by name."""
     match block:
         case Table():
-            return {block.file: block.csv()}
+            return {block.file: to_csv(block.data)}
         case Picture():
             files = {f"{block.name}.svg": block.drawn}
-            return files | ({block.data_file: block.csv()} if block.data_file else {})
+            return files | ({block.data_file: to_csv(block.data)} if block.data_file else {})
         case Drawings():
             return {f"{block.name}.svg": svg_row(block.drawings).encode()}
         case _:

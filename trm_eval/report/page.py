@@ -8,7 +8,7 @@ from typing import Any
 
 from trm_data.storage.root import Layout
 from trm_eval.report.ask import filled
-from trm_eval.report.blocks import Block, Bullets, Heading, Page, Picture, Query, Table, Text, table_of
+from trm_eval.report.blocks import Block, Bullets, Heading, Page, Picture, Query, Table, Text
 from trm_eval.report.breakdown import (
     rating_pictures,
     scaling_pictures,
@@ -159,7 +159,7 @@ def _overview(groups: Sequence[Group]) -> Table:
         mean = sum(member.exact_accuracy for member in first) / len(first) if comparable else None
         name = first[0].experiment if len(best) == 1 and comparable else ""
         data.append({**facts, "best": name, "exact_accuracy": mean, "ends": ends})
-    return table_of("overview.csv", rows, data)
+    return Table("overview.csv", rows, data)
 
 
 def _group_blocks(group: Group) -> list[Block]:
@@ -210,7 +210,7 @@ def _members_table(group: Group) -> Table:
     if all(member.optimal_share is None for member in group.members):
         for row in rows:
             del row["as good as the label %"]
-    return table_of(f"{group.name}.csv", rows, [asdict(member) for member in group.members])
+    return Table(f"{group.name}.csv", rows, [asdict(member) for member in group.members])
 
 
 def _or_dash(value: float | None, said: Callable[[float], str]) -> str:

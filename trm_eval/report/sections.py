@@ -14,7 +14,7 @@ from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError
 from trm_eval.export import build_command, find_manifest
 from trm_eval.report.ask import ask, filled, without_root
-from trm_eval.report.blocks import Block, Drawings, Heading, Query, Table, Text, table_of
+from trm_eval.report.blocks import Block, Drawings, Heading, Query, Table, Text
 from trm_eval.report.group import Group, Member
 from trm_eval.show import ANSWERED_SQL, Answered, Which, answered_puzzles
 
@@ -131,7 +131,7 @@ def _dataset_table(layout: Layout, rows: list[dict[str, Any]]) -> Table:
         }
         for fact in facts
     ]
-    return table_of("datasets.csv", shown, facts)
+    return Table("datasets.csv", shown, facts)
 
 
 def _here(row: dict[str, Any]) -> str:
@@ -166,4 +166,4 @@ def _run_table(rows: list[dict[str, Any]]) -> Table:
         }
         for row in rows
     ]
-    return table_of("runs.csv", shown, rows)
+    return Table("runs.csv", shown, rows)

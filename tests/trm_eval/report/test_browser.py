@@ -59,16 +59,15 @@ def a_page() -> Page:
     """Return a page with every kind of block, with long and wide content."""
     grid = Drawing(("12", "34"), np.zeros((2, 2), np.uint8), ("#ffffff",), marked=np.eye(2, dtype=bool))
     curve = draw(lambda axis: axis.plot([1, 2, 3], [1, 4, 9], **looks(["squares"])[0]))
-    rows = [["b", "1,000"], ["a", "20.5"], [LONG, "3"]]
+    words = dict.fromkeys("cdefghijkl", "word " * 3)
+    rows = [{"name": name, "count": n, **words} for name, n in (("b", "1,000"), ("a", "20.5"), (LONG, "3"))]
     return Page(
         "A report",
         [
             Heading("First"),
             Text(f"See `{LONG}`."),
             Bullets(["one", LONG]),
-            Table(
-                "t.csv", ["name", "count", *"cdefghijkl"], [[*row, *["word " * 3] * 10] for row in rows], []
-            ),
+            Table("t.csv", rows, []),
             Picture("one", curve, "Squares", "squares", queries=(Query("squares", f"SELECT '{LONG}'"),)),
             Picture("two", curve, "Squares again", "squares"),
             Drawings("three", "A puzzle", [("puzzle", grid), ("answer", grid)]),

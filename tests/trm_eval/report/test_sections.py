@@ -15,7 +15,7 @@ from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest, Sampling
-from trm_eval.report.blocks import Drawings, Picture, Text
+from trm_eval.report.blocks import Drawings, Picture, Text, to_csv
 from trm_eval.report.breakdown import (
     rating_pictures,
     scaling_curves,
@@ -47,7 +47,7 @@ def as_asked(layout: Layout, picture: Picture) -> None:
     (query,) = picture.queries
     found = query_results(layout, query.sql)
     assert [dict(zip(found.columns, row, strict=True)) for row in found.rows] == picture.data
-    assert len(list(csv.DictReader(picture.csv().decode().splitlines()))) == len(picture.data) > 0
+    assert len(list(csv.DictReader(to_csv(picture.data).decode().splitlines()))) == len(picture.data) > 0
     ElementTree.fromstring(picture.drawn)
 
 

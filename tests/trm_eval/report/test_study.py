@@ -165,7 +165,7 @@ def test_a_run_that_solves_nothing_is_named(layout: Layout) -> None:
     assert any("D 16 solves no puzzle of the test: training failed" in line for line in findings(group))
     page = study_page([group], SETTING, "x", "y")
     (table,) = (block for block in page.blocks if isinstance(block, Table) and block.file == "g.csv")
-    rows = [dict(zip(table.columns, row, strict=True)) for row in table.rows]
+    rows = table.shown
     assert [row["halts %"] for row in rows] == ["never", "20.0"]
     assert [row["halting steps"] for row in rows] == ["3.40 of 4"] * 2
     assert [row["FLOP"] for row in rows] == ["1.00e+09"] * 2
@@ -233,7 +233,7 @@ def test_a_report_is_a_folder(tmp_path: Path) -> None:
 
 def test_what_a_page_quotes_does_not_run(tmp_path: Path) -> None:
     evil = "<img src=x onerror=alert(1)> [a](javascript:alert(1))"
-    table = Table("t.csv", ["a|b"], [[f"| {evil}"]], [{"a": "=cmd()", "b": -1.5}, {"a": "@x", "b": 2}])
+    table = Table("t.csv", [{"a|b": f"| {evil}"}], [{"a": "=cmd()", "b": -1.5}, {"a": "@x", "b": 2}])
     query = Query(evil, "SELECT '```'\n</details>")
     page = Page(evil, [Heading(evil), Text(f"{evil} `<code>`"), Bullets([evil]), table, query])
     write_report(page, tmp_path)
