@@ -25,12 +25,7 @@ from trm_train.runs.record import run_name
             ["--optim.puzzle-emb-weight-decay"],
         ),
         (["--optim.freeze-weights", "--model.puzzle-emb-ndim", "0"], ["--optim.freeze-weights"]),
-        (["--execution.keep-weights-every", "10"], ["--execution.keep-weights-every"]),
         (["--optim.puzzle-emb-lr", "1", "--model.puzzle-emb-ndim", "0"], ["--optim.puzzle-emb-lr"]),
-        (
-            ["--execution.validation-examples", "3", "--execution.validate-every", "0"],
-            ["--execution.validation-examples"],
-        ),
         (["--model.gradient", "one_step", "--model.l-cycles", "1"], ["--model.gradient"]),
         (["--optim.lr", "1"], []),
     ],

@@ -81,8 +81,7 @@ class Prepared:
         evaluation: Id of the evaluation.
         rows: Row numbers in the split, in order.
         supervision_steps: Maximum number of supervision steps per row.
-        restored: Weights.
-        here: If traces are requested, the same weights on this process's devices only.
+        here: If traces are requested, the weights on this process's devices only.
         reader: Reader of the rows.
         answer: Compiled program that answers row numbers.
         compile_seconds: Time to trace and compile, or to read from the cache (s).
@@ -95,7 +94,6 @@ class Prepared:
     evaluation: str
     rows: NDArray[np.int64]
     supervision_steps: int
-    restored: LoadedNetwork
     here: LoadedNetwork
     reader: RowReader
     answer: Answerer
@@ -149,7 +147,6 @@ def prepare(layout: Layout, run: Folder, request: EvalRequest, hosts: Hosts) -> 
         evaluation=evaluation_id(record, request, step, supervision_steps, dataset),
         rows=rows,
         supervision_steps=supervision_steps,
-        restored=restored,
         here=on_this_host(restored) if request.traces else restored,
         reader=reader,
         answer=answer,

@@ -221,11 +221,6 @@ def _idle(config: RunConfig) -> dict[str, str]:
         found |= {f"optim.{name}": why for name in sorted(names) if not name.startswith("puzzle_emb")}
     if isinstance(optim.lr_schedule, Piecewise | Function):
         found["optim.lr_min_ratio"] = f"{optim.lr_schedule} gives the last factor (--optim.lr-schedule)"
-    if not config.execution.validate_every:
-        found["execution.validation_examples"] = "nothing is validated (--execution.validate-every 0)"
-    if not config.execution.keep_weights:
-        for name in ("keep_weights_every", "keep_best_weights"):
-            found[f"execution.{name}"] = "all weights are kept (--execution.keep-weights 0)"
     if model.halt_first_max_steps == model.halt_max_steps:
         found["model.halt_first_max_steps"] = "it is halt_max_steps, so nothing rises"
     if model.halt_max_steps == 1:
