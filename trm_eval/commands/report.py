@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from contextlib import suppress
 from dataclasses import dataclass
@@ -63,7 +62,7 @@ class Report:
             runs = sorted({member.run for group in groups for member in group.members})
             further = further_blocks(layout, groups, setting, problems)
             left_out = [without_root(layout, problem) for problem in problems]
-            page = study_page(groups, setting, self._as_typed(), _versions(layout, runs), left_out, further)
+            page = study_page(groups, setting, self._as_typed(), left_out, further)
         paths = write_report(page, Path(self.out).expanduser())
         said = f"{paths[0]}: {counted(len(runs), 'run')} in {counted(len(groups), 'group')}"
         said += f", {counted(len(paths) - 1, 'file')} beside it"
@@ -95,17 +94,3 @@ class Report:
         words += ["--scale", self.scale] if self.scale else []
         words += ["--data", self.data] if self.data else []
         return shlex.join([*words, "--out", self.out])
-
-
-def _versions(layout: Layout, runs: list[str]) -> str:
-    """Return the versions of the packages that trained the runs, for display."""
-    from trm_eval.tables.query import query_results
-
-    rows = query_results(
-        layout, "SELECT DISTINCT versions FROM runs WHERE list_contains(?, run) ORDER BY versions", [runs]
-    ).rows
-    found: dict[str, set[str]] = {}
-    for (text,) in rows:
-        for name, version in json.loads(text).items():
-            found.setdefault(name, set()).add(version)
-    return ", ".join(f"{name} {' and '.join(sorted(versions))}" for name, versions in sorted(found.items()))

@@ -42,7 +42,6 @@ def study_page(
     groups: Sequence[Group],
     setting: Setting | None,
     command: str,
-    versions: str,
     problems: Sequence[str] = (),
     further: Mapping[str, Sequence[Block]] | None = None,
 ) -> Page:
@@ -52,7 +51,6 @@ def study_page(
         groups: From `gather`.
         setting: Scale and data; None for runs chosen by name.
         command: Command that writes this report.
-        versions: Versions that trained the runs.
         problems: Lines on what is missing from the report.
         further: Blocks for the end of each group, by its name; the empty name is for the end of the report.
     """
@@ -60,7 +58,7 @@ def study_page(
     missing = [name for group in groups for name in group.missing]
     blocks: list[Block] = [
         _about(groups, setting),
-        Text(f"Written by `{command}` from the result tables of runs with {versions}."),
+        Text(f"Written by `{command}`; provenance.csv has the versions of the packages that trained."),
     ]
     if missing:
         blocks.append(Text(f"Not tested yet: {', '.join(missing)}."))

@@ -166,4 +166,4 @@ def _run_table(rows: list[dict[str, Any]]) -> Table:
         }
         for row in rows
     ]
-    return Table("runs.csv", shown, rows)
+    return Table("provenance.csv", shown, rows)

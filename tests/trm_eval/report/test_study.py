@@ -163,7 +163,7 @@ def test_a_run_that_solves_nothing_is_named(layout: Layout) -> None:
     )
     group = Group("g", GUIDE, "", False, [failed, a_member("other", 24.0, 0)], [], {}, [])
     assert any("D 16 solves no puzzle of the test: training failed" in line for line in findings(group))
-    page = study_page([group], SETTING, "x", "y")
+    page = study_page([group], SETTING, "x")
     (table,) = (block for block in page.blocks if isinstance(block, Table) and block.file == "g.csv")
     rows = table.shown
     assert [row["halts %"] for row in rows] == ["never", "20.0"]
@@ -175,7 +175,7 @@ def test_a_run_that_solves_nothing_is_named(layout: Layout) -> None:
 def test_a_report_is_a_page_and_a_file_for_each_table_and_figure(
     layout: Layout, groups: list[Group], tmp_path: Path
 ) -> None:
-    page = study_page(groups, SETTING, "trm-eval report", "jax 1")
+    page = study_page(groups, SETTING, "trm-eval report")
     paths = write_report(page, tmp_path / "report")
     names = {path.name for path in paths}
     assert names >= {"index.html", "report.md", "overview.csv", "measured.csv", "measured.svg", "named.csv"}
@@ -258,7 +258,7 @@ def test_the_command(layout: Layout, tmp_path: Path, capsys: pytest.CaptureFixtu
     names = {path.name for path in (tmp_path / "r").iterdir()}
     for figure in ("pareto-parameters", "pareto-training-flops"):
         assert {f"{figure}.svg", f"{figure}.csv"} <= names
-    assert {"datasets.csv", "runs.csv"} <= names
+    assert {"datasets.csv", "provenance.csv"} <= names
     page = (tmp_path / "r" / "report.md").read_text()
     assert "- Verdict: cannot be told: of 1 claim 0 hold, 1 cannot be told from these runs. " in page
     assert "each experiment has one seed: no interval over seeds can be given." in page
@@ -405,6 +405,7 @@ def test_a_run_is_reported_by_its_name_its_experiment_and_a_glob(
     done = run_here(main, "report", "tin*", "--out", str(out), "--json", "--root", root)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["runs"] == [run]
+    assert "exact_accuracy" in (out / "runs.csv").read_text(), "the table of the group `runs`"
     text = (out / "report.md").read_text()
     assert text.startswith("# Runs\n")
     assert run in text
