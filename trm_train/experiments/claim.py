@@ -14,7 +14,7 @@ LITTLE = 2.0
 
 @dataclass(frozen=True)
 class Pair:
-    """A claim about two experiments: the one that it is about, and the one that it is compared with."""
+    """A claim about an experiment, and another with which it is compared."""
 
     name: str
     other: str
