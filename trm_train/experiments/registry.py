@@ -148,6 +148,11 @@ def _import_experiments(file: str | None) -> None:
     load_experiment_modules()
 
 
+def experiments_at(setting: Setting) -> dict[str, Experiment]:
+    """Return the experiments that run at a setting, by name."""
+    return {name: item for name, item in load_experiments().items() if setting in item.settings}
+
+
 def find_experiment(name: str) -> Experiment:
     """Return the experiment with this name."""
     experiments = load_experiments()
