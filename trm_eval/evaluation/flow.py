@@ -20,7 +20,7 @@ from trm_eval.tables.writer import drop_replaced, named_before, replace_table, t
 from trm_eval.traces import write_traces
 from trm_eval.votes import write_votes
 from trm_train.hosts import Hosts, explaining_lost_processes
-from trm_train.runs.record import differences_of
+from trm_train.runs.record import RunRecord, differences_of
 
 WAY_ON = "nothing half-written counts, the same commands evaluate it again"
 WRITTEN_S = 86_400.0
@@ -106,9 +106,7 @@ def _write(layout: Layout, run: Folder, ours: Prepared, progress: Progress) -> E
         supervision_steps=ours.supervision_steps,
         with_latents=ours.request.latents,
     )
-    # The result tables keep the record of the run if its folder is deleted.
-    (differs,) = differences_of([record])
-    replace_table(layout, "runs", record.experiment, record.run, "run", [run_row(record, differs)])
+    publish_run(layout, record)
     row = evals_row(ours.request, ours.step, dataset, predictions, tally, len(ours.rows), record)
     row |= {
         "compile_seconds": ours.compile_seconds,
@@ -119,3 +117,9 @@ def _write(layout: Layout, run: Folder, ours: Prepared, progress: Progress) -> E
     replace_table(layout, "evals", record.experiment, record.run, evaluation, [row])
     drop_replaced(layout, record.experiment, record.run, before, row)
     return EvalResult(run=record.run, experiment=record.experiment, row=row)
+
+
+def publish_run(layout: Layout, record: RunRecord) -> None:
+    """Write the record of a run to the result tables, which keep it if the run's folder is deleted."""
+    (differs,) = differences_of([record])
+    replace_table(layout, "runs", record.experiment, record.run, "run", [run_row(record, differs)])
