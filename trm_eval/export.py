@@ -2,7 +2,8 @@
 
     config.json              the run's record
     model.safetensors        raw and averaged parameters, latents, puzzle table (`trm_train.checkpoint.tree`)
-    README.md                model card of the Hugging Face hub, with each accuracy and its protocol
+    README.md                model card of the Hugging Face hub
+    .eval_results/*.yaml     each accuracy with its protocol, as the hub reads it
 
 The folder is a run wherever a command takes one: evaluations, predictions, `--init-from`. It never holds puzzles.
 """
@@ -10,13 +11,18 @@ The folder is a run wherever a command takes one: evaluations, predictions, `--i
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from trm_data.errors import DatasetNotFoundError, not_written
 from trm_data.manifest import Manifest, read_manifest
 from trm_data.show.template import render
+from trm_data.storage.atomic import json_bytes
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_eval.errors import EvalError
@@ -31,10 +37,13 @@ from trm_train.runs.resume import check_same_run
 from trm_train.state import abstract_weights
 
 CARD = "README.md"
+HUB_RESULTS = ".eval_results"
+METRICS = ("exact_accuracy", "optimal_share")
 EVALUATIONS = """
-SELECT dataset, split, split_digest, row_limit, weights, how, supervision_steps, precision, network_calls, flops, count,
-    exact_accuracy, wilson_low(exact_count, count) AS exact_low, wilson_high(exact_count, count) AS exact_high,
-    optimal_share, cell_accuracy
+SELECT dataset, split, row_limit, weights, how, supervision_steps, count, exact_accuracy,
+    wilson_low(exact_count, count) AS exact_low, wilson_high(exact_count, count) AS exact_high, cell_accuracy,
+    optimal_share, samples, selection, precision, latent_init, network_calls, flops, split_digest, evaluation,
+    created_at
 FROM evals WHERE run = ? AND step = ? ORDER BY split, weights, supervision_steps, how, row_limit
 """
 
@@ -108,6 +117,7 @@ def export_run(
             configuration=json.dumps(effective_identity(record.config), indent=1, sort_keys=True),
         )
         (temporary / CARD).write_text(card, "utf-8")
+        write_hub_results(temporary, evals)
         files = [path for path in sorted(temporary.rglob("*")) if path.is_file()]
         names = tuple(path.relative_to(temporary).as_posix() for path in files)
         size = sum(path.stat().st_size for path in files)
@@ -154,3 +164,52 @@ def datasets_of(layout: Layout, record: RunRecord) -> list[dict[str, str]]:
             }
         )
     return found
+
+
+def write_hub_results(folder: Path, evals: Sequence[Mapping[str, Any]]) -> None:
+    """Write a file for each accuracy that is not on training data into `folder`/.eval_results.
+
+    A result is one of the dataset that it was measured on, never of a published one.
+
+    Args:
+        folder: Folder of the export.
+        evals: Rows of `EVALUATIONS`.
+    """
+    for row in evals:
+        for metric in METRICS:
+            if not row["count"] or row.get(metric) is None or row["split"] == "train":
+                continue
+            dataset = re.sub(r"[^A-Za-z0-9._-]", "-", row["dataset"])
+            name = f"{dataset}-{row['split']}-{metric}-{row['evaluation']}.yaml"
+            (folder / HUB_RESULTS).mkdir(exist_ok=True)
+            # JSON is valid YAML, so no YAML writer is needed.
+            (folder / HUB_RESULTS / name).write_bytes(json_bytes([_result(row, metric)]))
+
+
+def _result(row: Mapping[str, Any], metric: str) -> dict[str, Any]:
+    made: datetime = row["created_at"]
+    return {
+        "dataset": {"id": row["dataset"], "task_id": metric},
+        "value": round(100 * row[metric], 4),
+        "date": made.date().isoformat(),
+        "source": {"name": "trm-lab"},
+        "notes": protocol_of(row),
+    }
+
+
+def protocol_of(row: Mapping[str, Any]) -> str:
+    """Return a line that describes how an accuracy was measured, from a row of `EVALUATIONS`."""
+    rows = f"{row['count']:,} rows" + (" (a part)" if row["row_limit"] else "")
+    parts = [
+        f"{rows} of the {row['split']} split of {row['dataset']} ({row['split_digest'][:12]})",
+        f"{row['supervision_steps']} supervision steps",
+        row["how"],
+        f"{row['precision'] or 'unknown'} precision",
+        f"{row['weights']} weights",
+        f"{row['latent_init']} initial latents",
+    ]
+    if row["network_calls"] is not None:
+        parts.append(f"{row['network_calls']:g} network calls a puzzle")
+    if row["flops"] is not None:
+        parts.append(f"{row['flops']:.3g} FLOP a puzzle")
+    return "; ".join(parts)

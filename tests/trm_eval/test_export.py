@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from scipy import stats
 
 import trm_eval
@@ -21,7 +22,7 @@ from trm_data.storage.root import Layout, resolve_root
 from trm_eval.cli import main
 from trm_eval.errors import EvalError
 from trm_eval.evaluation.flow import evaluate_run
-from trm_eval.export import CARD, Exported, export_run
+from trm_eval.export import CARD, Exported, export_run, write_hub_results
 from trm_eval.identity import EvalRequest
 from trm_eval.tables.query import query_results
 from trm_train.checkpoint.tree import CHECKPOINT, FILE, read_meta
@@ -122,6 +123,40 @@ def test_the_card_has_intervals_and_is_read_by_the_hubs_own_library(
     card = hub.ModelCard((tmp_path / "licensed" / CARD).read_text())
     assert (card.data.license, card.data.library_name) == ("apache-2.0", "trm-lab")
     assert "sudoku" in card.data.tags
+
+
+def test_results_stand_beside_the_card_with_their_protocol(evaluated: Evaluated, exported: Exported) -> None:
+    (path,) = (exported.folder / ".eval_results").iterdir()
+    assert path.name == f"small-test-exact_accuracy-{evaluated.row['evaluation']}.yaml"
+    assert f".eval_results/{path.name}" in exported.files
+    (result,) = yaml.safe_load(path.read_text())
+    share = evaluated.row["exact_count"] / evaluated.row["count"]
+    assert result["dataset"] == {"id": "small", "task_id": "exact_accuracy"}
+    assert result["value"] == pytest.approx(100 * share, abs=1e-3)
+    model, steps = evaluated.record.config.model, evaluated.row["supervision_steps"]
+    for part in (
+        f"{evaluated.row['count']} rows of the test split of small",
+        f"{steps} supervision steps",
+        "max_steps",
+        f"{model.forward_dtype} precision",
+        "ema weights",
+        f"{steps * model.h_cycles * (model.l_cycles + 1)} network calls a puzzle",
+        "FLOP a puzzle",
+    ):
+        assert part in result["notes"], result["notes"]
+
+
+def test_no_result_names_a_published_dataset_or_is_of_training_rows(
+    evaluated: Evaluated, tmp_path: Path
+) -> None:
+    found = query_results(evaluated.layout, "SELECT * FROM evals")
+    (row,) = (dict(zip(found.columns, values, strict=True)) for values in found.rows)
+    named = row | {"dataset": "sudoku-extreme-1000-aug-1000", "how": "halting, blank identifiers"}
+    write_hub_results(tmp_path, [named, named | {"split": "train"}])
+    (written,) = (tmp_path / ".eval_results").iterdir()
+    (result,) = json.loads(written.read_text())
+    assert result["dataset"]["id"] == "sudoku-extreme-1000-aug-1000"
+    assert "halting, blank identifiers" in result["notes"]
 
 
 def rewrite(path: Path, change: Any) -> None:
