@@ -164,6 +164,16 @@ def test_what_was_whole_is_checked_again_when_it_changed_or_is_asked_for(
         query_results(layout, query, verify=True)
 
 
+def test_a_lost_or_damaged_note_of_what_was_whole_costs_a_check_and_nothing_else(layout: Layout) -> None:
+    whole, note = answers(layout), layout.cache / "whole.json"
+    for content in (b"", b"{", b"[]", b'{"a": 1}', b"\xff"):
+        note.write_bytes(content)
+        assert answers(layout) == whole
+    note.unlink()
+    assert answers(layout) == whole
+    assert json.loads(note.read_bytes())
+
+
 def test_evaluating_again_removes_the_parts_of_before_and_no_others(layout: Layout) -> None:
     (folder,) = list_runs(layout)
     (part,) = Path(layout.place).glob("results/predictions/**/*.parquet")

@@ -1,10 +1,10 @@
 """Atomic writes (a temporary file, then a rename), and files whose names carry the digest of their bytes.
 
 A name with a digest is `<stem>.<16 hexadecimal digits of sha256>.parquet`. The name alone
-reveals any damage, without another file that could be lost. A process checks a file when it first reads
-it, and again when its size, time or inode changes. Files of format 1 have no digest and are not
-checked. Writers of the same stem replace one another: the old file is deleted after the new one
-exists.
+reveals any damage, without another file that could be lost. A file is checked when it is first
+read, and again when its size, time or inode changes; `cache/whole.json` of this machine records
+the checked files. Files of format 1 have no digest and are not checked. Writers of the same stem
+replace one another: the old file is deleted after the new one exists.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -219,23 +218,23 @@ def checked_files(
     Raises:
         CorruptFileError: A file is damaged, and `damaged` is None.
     """
+    if not names:
+        return []
     paths = folder.currents(names)
-    stated = [
-        (name, path, digest)
+    note = folder.store.machine / "cache" / "whole.json"
+    known = {} if again else _read(note)
+    unknown = [
+        (name, path, digest, mark)
         for name, path in zip(names, paths, strict=True)
         if path is not None and (digest := digest_of(name)) is not None
         if not (CACHED.fullmatch(path.name) and path.name.startswith(digest))  # already verified by the cache
+        if known.get(str(path)) != (mark := _mark(path, digest))
     ]
-    if again:
-        _digest.cache_clear()
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda item: _digest_now(item[1]), stated))
-    wrong: set[Path] = set()
-    for (name, path, digest), there in zip(stated, found, strict=True):
-        if there == digest:
-            continue
-        wrong.add(path)
-        if not there:  # deleted meanwhile
+        found = list(pool.map(lambda item: _digest(item[1]), unknown))
+    gone = {path for (_, path, _, mark), there in zip(unknown, found, strict=True) if not (mark and there)}
+    for (name, path, digest, _), there in zip(unknown, found, strict=True):
+        if path in gone or there == digest:
             continue
         said = (
             f"{folder.where(name)}: its bytes are not those that were written (their digest is {there}, the name "
@@ -244,19 +243,41 @@ def checked_files(
         if damaged is None:
             raise CorruptFileError(said)
         damaged.append(said)
-    return [None if path in wrong else path for path in paths]
+        gone.add(path)
+    if unknown:
+        _write(note, {**_read(note), **{str(path): mark for _, path, _, mark in unknown if path not in gone}})
+    return [None if path in gone else path for path in paths]
 
 
-def _digest_now(path: Path) -> str:
+def _digest(path: Path) -> str:
     """Return the digest of a file's bytes; empty if the file was deleted meanwhile."""
     try:
-        status = path.stat()
-        return _digest(path, status.st_size, status.st_mtime_ns, status.st_ino)
+        return file_sha256(path)[:DIGITS]
     except FileNotFoundError:
         return ""
 
 
-@lru_cache(100_000)
-def _digest(path: Path, *state: int) -> str:
-    """Return the digest of a file in this state: a file in another state is read again."""
-    return file_sha256(path)[:DIGITS]
+def _mark(path: Path, digest: str) -> str:
+    """Return a string that changes when a file may have other bytes; empty if the file was deleted meanwhile."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return ""
+    return f"{digest} {status.st_size} {status.st_mtime_ns} {status.st_ino}"
+
+
+def _read(note: Path) -> dict[str, str]:
+    try:
+        found = parse_json(note.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(note: Path, known: dict[str, str]) -> None:
+    """Save which files are checked; if that fails, files are checked each time."""
+    try:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        write_json(note, {path: mark for path, mark in known.items() if Path(path).is_file()})
+    except OSError:
+        return
