@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from trm_train.cost import CPU, MACHINES, Cost, checkpoint_bytes, cost_of, parameters_of
+from trm_train.cost import Cost, checkpoint_bytes, cost_of, parameters_of
 from trm_train.experiments.dataset import PlannedDataset, plan_datasets
 from trm_train.experiments.registry import Experiment, experiments_at, groups_of, load_experiments
 from trm_train.experiments.setting import SETTINGS, USUAL_DATA, Setting
@@ -36,7 +36,8 @@ the 54 runs took 30 minutes; at the speed of their last 20 steps all of it takes
 
 ARITHMETIC = """\
 Operations are counted from the shapes of the configurations (matrix products, two operations a multiplication and
-addition; they agree with the 42.7 GFLOP an example of the published recipe). Hours follow from them:"""
+addition; they agree with the 42.7 GFLOP an example of the published recipe). [Readiness](../readiness.md) has hours of
+the full study on a v4-64, as its compiler estimates them."""
 
 
 def pages() -> dict[str, str]:
@@ -133,14 +134,6 @@ def _arithmetic() -> list[str]:
         "",
         ARITHMETIC,
         "",
-        "| machine | matrix products at most | share of it reached | the share is | source |",
-        "|---|---|---|---|---|",
-        *(
-            f"| {each.name} | {each.peak_flops:.3g} FLOP/s | {100 * each.utilisation:.0f}% "
-            f"| {'measured' if each.measured else 'assumed'} | {each.source} |"
-            for each in MACHINES
-        ),
-        "",
     ]
     for setting in (setting for setting in SETTINGS if setting.data == USUAL_DATA[setting.scale]):
         lines += _arithmetic_at(setting)
@@ -164,18 +157,10 @@ def _arithmetic_at(setting: Setting) -> list[str]:
         weights, resume = checkpoint_bytes(config, planned.input_spec)
         saves = -(-config.total_steps // config.execution.checkpoint_every)
         storage += weights * saves + resume
-    total = training + testing
-    hours = ", ".join(
-        f"{'at least ' if each.name == CPU else ''}{each.hours(total):,.1f} h on {each.name}"
-        if each.hours(total) >= 1
-        else f"under an hour on {each.name}"
-        for each in MACHINES
-        if setting.scale != "full" or each.name != CPU
-    )
     return [
         f"`{setting}`: {len(named)} experiments, {len(own)} runs with the baseline, one seed:",
         "",
-        f"- training {training:.2e} FLOP, tests and validations {testing:.2e} FLOP: {hours}, compilation aside",
+        f"- training {training:.2e} FLOP, tests and validations {testing:.2e} FLOP",
         f"- checkpoints {storage / 1e9:,.1f} GB (raw and averaged weights of every save, and a run's state to resume "
         f"from); as much leaves the bucket if all of it is copied home, {storage / 1e9 * EGRESS_USD:,.2f} USD at an "
         f"assumed {EGRESS_USD} USD/GB (Google's list price to the internet; within a region nothing)",

@@ -1,4 +1,4 @@
-"""Cost of a run: parameters, floating-point operations, and hours on known machines.
+"""Cost of a run: parameters and floating-point operations.
 
 Parameters are counted from the network's shapes. Operations come from `Network.flops`: matrix products only, with a
 multiplication and an addition as two operations; the rest of a step is small. A training step of one example:
@@ -8,8 +8,7 @@ multiplication and an addition as two operations; the rest of a step is small. A
     again      that part once more, if states are recomputed
     further    `think` once more, for the continue loss
 
-They agree with the 42.7 GFLOP of the published Sudoku recipe. jax is imported only to count a network, so that
-commands that only name machines start fast.
+They agree with the 42.7 GFLOP of the published Sudoku recipe. jax is imported only to count a network.
 """
 
 from __future__ import annotations
@@ -23,29 +22,6 @@ from trm_train.config.run import InputSpec, RunConfig
 
 if TYPE_CHECKING:
     from trm_train.model.base import Flops
-
-
-@dataclass(frozen=True)
-class Machine:
-    """A machine and its performance.
-
-    Attributes:
-        name: Name for messages.
-        peak_flops: Peak performance for matrix products (FLOP/s), from its data sheet or measured.
-        utilisation: Share of the peak that a training step reaches.
-        measured: Whether both numbers were measured; otherwise the share is assumed.
-        source: Source of the numbers.
-    """
-
-    name: str
-    peak_flops: float
-    utilisation: float
-    measured: bool
-    source: str
-
-    def hours(self, flops: float) -> float:
-        """Return the time for a number of operations (h)."""
-        return flops / (self.peak_flops * self.utilisation) / 3600
 
 
 PEAK_FLOPS = {
@@ -76,28 +52,6 @@ DEVICE_BYTES = {
 }
 """Memory of one device, by kind (bytes); for the A100, of the smaller model. Source: the same."""
 
-CPU = "2 CPU cores"
-MACHINES = (
-    Machine(
-        "v4-64",
-        32 * PEAK_FLOPS["TPU v4"],
-        0.4,
-        False,
-        "32 chips of 275 TFLOP/s in bfloat16 (Google's figures)",
-    ),
-    Machine(
-        "H200", PEAK_FLOPS["H200"], 0.4, False, "989 TFLOP/s in bfloat16 without sparsity (NVIDIA's figures)"
-    ),
-    Machine(
-        CPU,
-        1.69e11,
-        0.84,
-        True,
-        "169 GFLOP/s in float32, a step of width 512 reaches 84% of it (docs/benchmarks.md); small networks reach less",
-    ),
-)
-"""Machines for which hours are estimated."""
-
 
 @dataclass(frozen=True)
 class Cost:
@@ -112,10 +66,6 @@ class Cost:
     example_flops: float
     evaluation_flops: float
     training_flops: float
-
-    def hours(self, machine: Machine) -> float:
-        """Return the training time on a machine (h)."""
-        return machine.hours(self.training_flops)
 
     def testing_flops(
         self, config: RunConfig, validation_rows: int | None, test_rows: int | None

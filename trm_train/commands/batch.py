@@ -22,7 +22,6 @@ from trm_train.commands.common import (
     counted,
     percent,
     refuse_dataset_as_experiment,
-    say_hours,
 )
 from trm_train.config.overrides import parse_config
 from trm_train.config.run import RunConfig
@@ -188,8 +187,6 @@ def change_of(overrides: Sequence[str]) -> Callable[[RunConfig], RunConfig]:
 
 def _facts(job: Job, missing: Sequence[str]) -> dict[str, Any]:
     """Return what is planned, and what is known of a run so far."""
-    from trm_train.cost import MACHINES
-
     run, status, test = job.planned, job.status, job.test
     setting, cost = run.experiment.setting(), run.cost
     facts: dict[str, Any] = {
@@ -209,7 +206,6 @@ def _facts(job: Job, missing: Sequence[str]) -> dict[str, Any]:
         "global_batch_size": run.config.data.global_batch_size,
         "train_seconds": None if status is None else status.seconds,
         "training_flops": None if cost is None else cost.training_flops,
-        "hours": {} if cost is None else {each.name: cost.hours(each) for each in MACHINES},
     }
     if test is not None and test["count"]:
         facts |= {name: test[name] for name in ("evaluation", "count", "exact_count")}
@@ -219,7 +215,6 @@ def _facts(job: Job, missing: Sequence[str]) -> dict[str, Any]:
 
 def _print_plan(facts: Sequence[dict[str, Any]], missing: Sequence[str], *, wide: bool) -> None:
     from trm_data.show.render import print_table
-    from trm_train.cost import MACHINES
 
     columns = ["run", "asked as", "varies", "state", "steps x slots", "FLOP", "dataset"]
     rows = [
@@ -241,11 +236,13 @@ def _print_plan(facts: Sequence[dict[str, Any]], missing: Sequence[str], *, wide
         f"{counted(len(facts), 'run')} for {counted(asked, 'experiment')} and seeds, {len(left)} to train; "
         f"{counted(len(missing), 'dataset')} to build"
     )
-    hours = {each.name: sum(fact["hours"].get(each.name, 0.0) for fact in left) for each in MACHINES}
-    unknown = sum(not fact["hours"] for fact in left)
-    without = f"; without {unknown} runs of which it is not known" if unknown else ""
-    print(f"training, computed, without validations and tests: {say_hours(hours)}{without}")
-    print("docs/experiments/README.md has the assumptions")
+    known = [fact["training_flops"] for fact in left if fact["training_flops"]]
+    without = (
+        f", without {len(left) - len(known)} runs of which it is not known" if len(known) < len(left) else ""
+    )
+    print(
+        f"training: {sum(known):.2e} FLOP{without}; trm-train run NAME --dry-run --target MACHINE estimates hours"
+    )
 
 
 def _print_summary(rows: Sequence[dict[str, Any]], *, wide: bool) -> None:

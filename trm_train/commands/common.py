@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, arg
 
-from trm_data.commands.common import duration
 from trm_data.storage.root import Layout
 from trm_train.errors import ConfigError
 from trm_train.experiments.registry import GLOB, load_experiments
@@ -84,18 +83,6 @@ def percent(share: float | None) -> str:
 def validation_of(exact: float | None, optimal: float | None) -> str:
     """Format the best validation; puzzles with several correct answers also have the share of correct ones."""
     return percent(exact) if optimal is None else f"{percent(exact)} (right {percent(optimal)})"
-
-
-def say_hours(hours: Mapping[str, float]) -> str:
-    """Format computed times (h) by machine; a CPU time is a minimum, because small networks use less of its peak."""
-    from trm_train.cost import CPU
-
-    parts: list[str] = []
-    for name, value in hours.items():
-        least = "at least " if name == CPU else ""
-        said = f"{least}{duration(3600 * value)}" if value >= 1 / 60 or not value else "under a minute"
-        parts.append(f"{said} on {name}")
-    return ", ".join(parts)
 
 
 def counted(number: int, what: str) -> str:

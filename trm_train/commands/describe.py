@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from tyro.conf import Positional, arg
 
 from trm_data.command import Json, emit
-from trm_train.commands.common import DataOption, ScaleOption, say_hours
+from trm_train.commands.common import DataOption, ScaleOption
 from trm_train.config.run import ExecutionConfig, RunConfig, config_to_json, effective_identity
 from trm_train.experiments.registry import Experiment, find_experiment
 from trm_train.experiments.setting import Setting, parse_setting
@@ -70,8 +70,7 @@ def _lines(item: Experiment, config: RunConfig, facts: dict[str, Any], *, full: 
     yield f"Dataset:   {item.dataset()}"
     if cost:
         yield f"Computed:  {cost['training_flops']:.2g} FLOP of training, {cost['example_flops'] / 1e9:.3g} GFLOP"
-        yield f"           an example and step, {cost['evaluation_flops'] / 1e9:.3g} GFLOP an example evaluated;"
-        yield f"           {say_hours(cost['hours'])}; see docs/experiments/README.md for what is assumed"
+        yield f"           an example and step, {cost['evaluation_flops'] / 1e9:.3g} GFLOP an example evaluated"
     yield "\nCommands:"
     for command in commands.values():
         yield f"  {command}"
@@ -104,14 +103,12 @@ def commands_of(item: Experiment, setting: Setting | None) -> dict[str, str]:
 
 
 def _cost(item: Experiment) -> dict[str, Any]:
-    """Return counted operations and hours by machine; empty if the dataset or the operations are unknown."""
-    from trm_train.cost import MACHINES, cost_of
+    """Return counted operations; empty if the dataset or the operations are unknown."""
+    from trm_train.cost import cost_of
     from trm_train.experiments.dataset import plan_datasets
 
     planned = plan_datasets(item.datasets())
     if planned is None:
         return {}
     cost = cost_of(item.make(), planned.input_spec)
-    if cost is None:
-        return {}
-    return {**asdict(cost), "hours": {machine.name: cost.hours(machine) for machine in MACHINES}}
+    return {} if cost is None else asdict(cost)
