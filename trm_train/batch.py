@@ -421,13 +421,10 @@ class Pool:
             return printed
         stopped = self._stopping.is_set() or process.returncode in (Exit.INTERRUPTED, Exit.TERMINATED)
         job.state = "interrupted" if stopped else "failed"
-        job.reason = "" if stopped else f"exit code {process.returncode}: {_last_line(log)}; see {log}"
+        lines = [line.strip() for line in log.read_text("utf-8", "replace").split("\n") if line.strip()]
+        last = lines[-1] if lines else "no message"
+        job.reason = "" if stopped else f"exit code {process.returncode}: {last}; see {log}"
         return None
-
-
-def _last_line(log: Path) -> str:
-    lines = log.read_text("utf-8", "replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "no message")
 
 
 def _in_one(tests: dict[str, Any] | list[dict[str, Any]]) -> dict[str, Any]:

@@ -177,7 +177,11 @@ class MetricTable:
             self.scores = {
                 row["step"]: row["exact_count"] / row["count"] if row["count"] else None for row in validated
             }
-            self.rows_loaded = max((row["rows_loaded"] + _halted(row) for row in rows), default=0)
+            # Slots that load a row at the next step; older rows count only labelled slots.
+            halted = [row["count"] if row["halted_slots"] is None else row["halted_slots"] for row in rows]
+            self.rows_loaded = max(
+                (row["rows_loaded"] + n for row, n in zip(rows, halted, strict=True)), default=0
+            )
             self.seconds = max((row["seconds"] for row in rows), default=0.0)
 
     def add(self, row: Mapping[str, Any]) -> None:
@@ -201,11 +205,6 @@ class MetricTable:
         while self._parts:
             write_part(self._run, self._parts[0])
             del self._parts[0]
-
-
-def _halted(row: Mapping[str, Any]) -> int:
-    """Return the number of slots that load a row at the next step; older rows count only labelled slots."""
-    return row["count"] if row["halted_slots"] is None else row["halted_slots"]
 
 
 def write_part(run: Folder, part: Part) -> None:

@@ -339,7 +339,11 @@ def restore_weights(run: Folder, step: int, like: dict[str, Any]) -> tuple[dict[
     folder = run.within(f"{FOLDER}/weights")
     manager = _manager(folder, None, create=False)
     try:
-        return _restore(manager, step, like, folder.where(str(step)))
+        shown = folder.where(str(step))
+        tree, expected, meta = _read(manager, step, like, shown)
+        if problem := _wrong_arrays(tree, expected, shown):
+            raise CheckpointError(problem)
+        return tree, meta
     except CheckpointError as error:
         others = ", ".join(str(other) for other in steps if other != step)
         raise CheckpointError(f"{error}" + (f"; there are others: {others}" if others else "")) from error
@@ -381,16 +385,6 @@ def _manager(folder: Folder, keep: Keep | None, *, create: bool = True) -> ocp.C
         enable_async_checkpointing=create,
     )
     return ocp.CheckpointManager(folder.uri(), options=options, item_names=("state", "meta"))
-
-
-def _restore(
-    manager: ocp.CheckpointManager, step: int, like: Any, shown: str
-) -> tuple[dict[str, Any], CheckpointMeta]:
-    """Read a checkpoint and verify its arrays."""
-    tree, expected, meta = _read(manager, step, like, shown)
-    if problem := _wrong_arrays(tree, expected, shown):
-        raise CheckpointError(problem)
-    return tree, meta
 
 
 def _read(

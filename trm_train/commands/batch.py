@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -143,7 +143,11 @@ class Batch:
         """Return the runs, and the sweep if there is one."""
         from trm_train.batch import plan_batch, plan_sweep
 
-        seeds, change = parse_seeds(self.seeds), change_of(overrides)
+        seeds = parse_seeds(self.seeds)
+
+        def change(config: RunConfig) -> RunConfig:
+            return parse_config(config, list(overrides)) if overrides else config
+
         if not self.sweep:
             return None, plan_batch(items, seeds, layout, change)
         grid = parse_grid(self.sweep)
@@ -178,11 +182,6 @@ def parse_seeds(text: str) -> list[int]:
     except ValueError:
         raise ConfigError(f"--seeds: got {text!r}; expected whole numbers separated by commas") from None
     return list(dict.fromkeys(seeds))
-
-
-def change_of(overrides: Sequence[str]) -> Callable[[RunConfig], RunConfig]:
-    """Return a function that applies overrides to a configuration."""
-    return lambda config: parse_config(config, list(overrides)) if overrides else config
 
 
 def _facts(job: Job, missing: Sequence[str]) -> dict[str, Any]:

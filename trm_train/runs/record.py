@@ -389,7 +389,9 @@ def find_run(layout: Layout, reference: str, setting: Setting | None = None) -> 
         return folder
     path = Path(reference).expanduser()
     if (path / CONFIG_FILE).is_file():
-        return _local_run(layout, Path(os.path.abspath(path)))  # noqa: PTH100  # keep symbolic links
+        local = Path(os.path.abspath(path))  # noqa: PTH100  # keep symbolic links
+        within = (run for run in list_runs(layout) if run.place == str(local))
+        return next(within, Folder(LocalStore(local.parent), local.name))
     runs = list_runs(layout)
     defined = _defined_runs(reference, setting)
     found = (
@@ -474,11 +476,3 @@ def _setting_of(record: RunRecord, experiments: Mapping[str, Experiment]) -> Set
         if (setting.scale, setting.data) == (record.scale, record.data):
             return setting
     return None if item is None else item.setting()
-
-
-def _local_run(layout: Layout, path: Path) -> Folder:
-    """Return the folder of a local run as part of the root, if the root contains it."""
-    for run in list_runs(layout):
-        if run.place == str(path):
-            return run
-    return Folder(LocalStore(path.parent), path.name)

@@ -278,7 +278,9 @@ def import_weights(
     check_config(config)
     manifest = read_manifest(layout, config.data.only_dataset("import-weights"))
     named = identifiers if manifest.num_identifiers > 1 else None
-    initial = InitialConfig(imported=sha256, identifiers="" if named is None else _names_digest(named))
+    if named is not None and not named.is_file():
+        raise ConfigError(f"--identifiers {named}: no such file")
+    initial = InitialConfig(imported=sha256, identifiers="" if named is None else file_sha256(named))
     prepared = prepare(experiment, replace(config, initial=initial), layout)
     record, target = prepared.record, prepared.folder
     weights = read_published(path, record.config, record.input_spec)
@@ -304,12 +306,6 @@ def import_weights(
         rows=0 if rows is None else len(rows),
         unchanged=unchanged,
     )
-
-
-def _names_digest(path: Path) -> str:
-    if not path.is_file():
-        raise ConfigError(f"--identifiers {path}: no such file")
-    return file_sha256(path)
 
 
 def _names_of_rows(path: Path | None, rows: NDArray[np.float32], count: int) -> list[str]:

@@ -449,16 +449,14 @@ class Observer:
                 lease.check()
                 table.write_parts()
             while self._log_parts:
-                self._folder.write(self._log_name(f"{self._parts_written:06d}"), self._log_parts[0].encode())
+                log = f"worker-{self._hosts.index}-{self._started_at.replace(':', '')}-{self._parts_written:06d}.log"
+                self._folder.write(f"{LOGS}/{log}", self._log_parts[0].encode())
                 self._parts_written += 1
                 del self._log_parts[0]
             if lease is not None:
                 self._folder.write(STATUS_FILE, status)
 
         return write
-
-    def _log_name(self, part: str) -> str:
-        return f"{LOGS}/worker-{self._hosts.index}-{self._started_at.replace(':', '')}-{part}.log"
 
     def _status(self, state: State, reason: str) -> Status:
         return Status(

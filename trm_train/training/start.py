@@ -156,7 +156,9 @@ def start_run(
     if tracker is not None:
         stack.callback(tracker.finish)
     pace = Pace(_flops_at(config, record.input_spec), peak_flops_per_s(mesh, execution.device_tflops))
-    rates = config.optim.lr * _rate_factors(config, record.total_steps)
+    rates = config.optim.lr * np.asarray(
+        jax.vmap(make_schedule(config))(jnp.arange(1, record.total_steps + 1, dtype=jnp.int32))
+    )
     observer = Observer(folder, record, start, pace, hosts, rates, compiled, console, tracker, lease)
     _watch(stack, observer, keep, hosts)
     _compare_start(observer, record, prepared.record)
@@ -293,11 +295,6 @@ def _feed(
     counts = dispatches(start, record.total_steps, most, every, [end for end, _ in compiled.stages])
     rows = None if held is None else hold_rows(held, mesh)
     return stack.enter_context(Prefetcher(loader, mesh, counts, most, rows))
-
-
-def _rate_factors(config: RunConfig, steps: int) -> np.ndarray:
-    """Return the learning-rate factor at every step, from step 1."""
-    return np.asarray(jax.vmap(make_schedule(config))(jnp.arange(1, steps + 1, dtype=jnp.int32)))
 
 
 def _flops_at(config: RunConfig, spec: InputSpec) -> Callable[[int], float | None]:
