@@ -88,72 +88,60 @@ class OptimizerConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OptimConfig(OptimizerConfig):
-    """AdamATan2 for the network, sign-SGD for the puzzle embedding: the published recipe."""
+class MomentsConfig(OptimizerConfig):
+    """Options of optimizers with one or two moments of the gradient."""
 
-    name: Literal["adam_atan2"] = "adam_atan2"  # pyright: ignore[reportIncompatibleVariableOverride]
-    """Optimizer of the network: adam_atan2, adamw, lion or muon; some options are its own."""
     beta1: float = 0.9
-    """Decay of the first moment."""
+    """Decay of the first moment; of lion, its weight in the direction of a step."""
     beta2: float = 0.95
-    """Decay of the second moment."""
+    """Decay of the second moment; of lion, of its only one."""
     weight_decay: float = 1.0
     """Weight decay of the network."""
 
     @override
     def check(self) -> None:
-        """Check the options of AdamATan2."""
+        """Check the moments and the decay."""
         super().check()
         check_not_negative({"optim.weight_decay": self.weight_decay})
         check_decays({"optim.beta1": self.beta1, "optim.beta2": self.beta2})
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdamWConfig(OptimizerConfig):
+class OptimConfig(MomentsConfig):
+    """AdamATan2 for the network, sign-SGD for the puzzle embedding: the published recipe."""
+
+    name: Literal["adam_atan2"] = "adam_atan2"  # pyright: ignore[reportIncompatibleVariableOverride]
+    """Optimizer of the network: adam_atan2, adamw, lion or muon; some options are its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdamWConfig(MomentsConfig):
     """AdamW for the network, sign-SGD for the puzzle embedding; decay acts on every parameter, as in AdamATan2."""
 
     name: Literal["adamw"] = "adamw"  # pyright: ignore[reportIncompatibleVariableOverride]
     """Optimizer of the network: adam_atan2, adamw, lion or muon; some options are its own."""
-    beta1: float = 0.9
-    """Decay of the first moment."""
-    beta2: float = 0.95
-    """Decay of the second moment."""
     epsilon: float = 1e-8
     """Added to the root of the second moment."""
-    weight_decay: float = 1.0
-    """Weight decay of the network."""
 
     @override
     def check(self) -> None:
         """Check the options of AdamW."""
         super().check()
-        check_not_negative({"optim.weight_decay": self.weight_decay, "optim.epsilon": self.epsilon})
-        check_decays({"optim.beta1": self.beta1, "optim.beta2": self.beta2})
+        check_not_negative({"optim.epsilon": self.epsilon})
 
 
 @dataclass(frozen=True, kw_only=True)
-class LionConfig(OptimizerConfig):
+class LionConfig(MomentsConfig):
     """Lion for the network, sign-SGD for the puzzle embedding. Source: arXiv 2302.06675."""
 
     name: Literal["lion"] = "lion"  # pyright: ignore[reportIncompatibleVariableOverride]
     """Optimizer of the network: adam_atan2, adamw, lion or muon; some options are its own."""
-    beta1: float = 0.9
-    """Weight of the moment in the direction of a step."""
     beta2: float = 0.99
     """Decay of the moment."""
-    weight_decay: float = 1.0
-    """Weight decay of the network."""
-
-    @override
-    def check(self) -> None:
-        """Check the options of Lion."""
-        super().check()
-        check_not_negative({"optim.weight_decay": self.weight_decay})
-        check_decays({"optim.beta1": self.beta1, "optim.beta2": self.beta2})
 
 
 @dataclass(frozen=True, kw_only=True)
-class MuonConfig(OptimizerConfig):
+class MuonConfig(MomentsConfig):
     """Muon for hidden matrices, NAdamW for the other parameters, sign-SGD for the puzzle embedding.
 
     An orthogonalised step is scaled to the size of an Adam step (0.2 times the root of the longer side). So the rates
@@ -169,21 +157,13 @@ class MuonConfig(OptimizerConfig):
     FOR_NEW: ClassVar[Mapping[str, Any]] = {"matrices": "hidden"}
     ns_steps: int = 5
     """Newton-Schulz iterations that orthogonalise a step."""
-    beta1: float = 0.9
-    """Decay of the first moment of the other parameters, as in AdamW with Nesterov's look-ahead."""
-    beta2: float = 0.95
-    """Decay of the second moment."""
-    weight_decay: float = 1.0
-    """Weight decay of the network."""
 
     @override
     def check(self) -> None:
         """Check the options of Muon."""
         super().check()
-        check_not_negative({"optim.weight_decay": self.weight_decay})
         check_positive({"optim.ns_steps": self.ns_steps})
-        decays = {"momentum": self.momentum, "beta1": self.beta1, "beta2": self.beta2}
-        check_decays({f"optim.{name}": value for name, value in decays.items()})
+        check_decays({"optim.momentum": self.momentum})
 
 
 OPTIMIZERS: Alternatives[OptimizerConfig] = Alternatives(
