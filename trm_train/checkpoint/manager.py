@@ -18,7 +18,7 @@ import json
 import logging
 import math
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -275,7 +275,6 @@ class Checkpoints:
             yield
         except Exception as error:  # Orbax and tensorstore raise many types
             self._failed = True
-            _suppress_given_up_work()
             step = self.latest_step()
             resumes = f"resumes from step {step:,}" if step else "starts over"
             reason = _first_line(error)
@@ -376,7 +375,7 @@ def write_weights(run: Folder, tree: dict[str, Any], meta: CheckpointMeta) -> No
 
 def _manager(folder: Folder, keep: Keep | None, *, create: bool = True) -> ocp.CheckpointManager:
     """Return a manager that writes, or only reads if `create` is False."""
-    logging.getLogger("absl").setLevel(logging.CRITICAL)  # Orbax warns of its own options
+    let_work_be_given_up()
     options = ocp.CheckpointManagerOptions(
         preservation_policy=keep,
         create=create,
@@ -457,10 +456,25 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def _suppress_given_up_work() -> None:
-    """Suppress the tracebacks that Orbax prints for its remaining work after one part has failed.
+def let_work_be_given_up() -> None:
+    """Suppress the tracebacks that Orbax would print for its remaining work after one part has failed.
 
-    The error itself is raised and reported in one line.
+    The error itself is raised and reported in one line. May be called repeatedly: the hook lasts until another
+    `sys.unraisablehook` is set.
     """
-    sys.unraisablehook = lambda _: None
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    if not isinstance(sys.unraisablehook, _NotOfOrbax):
+        sys.unraisablehook = _NotOfOrbax(sys.unraisablehook)
+    logging.getLogger("asyncio").addFilter(lambda record: "never retrieved" not in record.getMessage())
+    logging.getLogger("absl").setLevel(logging.CRITICAL)
+
+
+@dataclass(frozen=True)
+class _NotOfOrbax:
+    """Hook for unraisable exceptions that ignores those of abandoned Orbax work."""
+
+    otherwise: Callable[[sys.UnraisableHookArgs], object]
+
+    def __call__(self, unraisable: sys.UnraisableHookArgs, /) -> None:
+        of_orbax = getattr(getattr(unraisable.object, "cr_code", None), "co_filename", "")
+        if str(unraisable.exc_value) != "Event loop is closed" and "orbax" not in of_orbax:
+            self.otherwise(unraisable)
