@@ -79,7 +79,7 @@ def test_a_changed_kind_is_another_dataset(tmp_path: Path) -> None:
     edited(tmp_path, "def symbols(", "VERSION = 2\n\n    def symbols(")
     refused = run(*command)
     assert refused.returncode == 2
-    assert "kind_code" in refused.stderr
+    assert "kind code" in refused.stderr
     shown = run("show", "virtual", "--index", "2")
     assert (shown.returncode, "whose code has changed" in shown.stderr) == (2, True)
 
