@@ -54,10 +54,7 @@ from trm_data.sources.base import LocalSource
 from trm_data.sources.rows import StatedRows
 from trm_data.specs import DatasetSpec, Split
 from trm_data.symmetry.base import Augmenter, Indices, Made, Tokens
-from trm_data.symmetry.dihedral import DIHEDRAL_COUNT, grid_dihedrals, source_cells
-
-CHUNK_IMAGES = 8192
-"""Maximum number of images in memory at a time while all are labelled."""
+from trm_data.symmetry.dihedral import grid_dihedrals, source_cells
 
 
 class Relabelled:
@@ -76,47 +73,6 @@ class Relabelled:
         """Write one row for each slot."""
         made = self._moved.fill(groups, ks, examples, inputs, labels)
         labels[:] = label_mazes(inputs, *self._shape).labels
-        return made
-
-
-class RelabelledOnce:
-    """The same rows for a loader, which reads each row many times: all images are labelled once, at construction.
-
-    A path is stored as a bit for each cell, so 1,000 mazes of 30x30 take 0.9 MB.
-
-    Args:
-        moved: Augmenter that makes the rows.
-        groups: Group of every image, int64 [N].
-        ks: k of every image, int64 [N].
-        num_groups: Number of groups.
-        rows: Rows of the grid.
-        columns: Columns of the grid.
-    """
-
-    def __init__(
-        self,
-        moved: Augmenter,
-        groups: NDArray[np.int64],
-        ks: NDArray[np.int64],
-        num_groups: int,
-        rows: int,
-        columns: int,
-    ) -> None:
-        self._moved, self._cells = moved, rows * columns
-        self._paths = np.zeros((num_groups, DIHEDRAL_COUNT, -(-self._cells // 8)), np.uint8)
-        relabelled = Relabelled(moved, rows, columns)
-        for start in range(0, len(groups), CHUNK_IMAGES):
-            part = slice(start, start + CHUNK_IMAGES)
-            images = np.empty((2, len(groups[part]), self._cells), np.uint8)
-            made = relabelled.fill(groups[part], ks[part], np.zeros_like(ks[part]), images[0], images[1])
-            self._paths[groups[part], made.elements] = np.packbits(images[1] == MAZE_PATH, axis=1)
-
-    def fill(self, groups: Indices, ks: Indices, examples: Indices, inputs: Tokens, labels: Tokens) -> Made:
-        """Write one row for each slot."""
-        made = self._moved.fill(groups, ks, examples, inputs, labels)
-        path = np.unpackbits(self._paths[groups, made.elements], axis=1, count=self._cells)
-        np.copyto(labels, inputs)
-        np.copyto(labels, np.uint8(MAZE_PATH), where=path.view(np.bool_))
         return made
 
 
@@ -182,13 +138,7 @@ class MazeKind(GridKind):
     @override
     def augmenter(self, spec: DatasetSpec, split: Split, groups: Groups) -> Augmenter:
         moved = super().augmenter(spec, split, groups)
-        if _options(spec).labels != "rule":
-            return moved
-        if spec.augment == "stored":  # makes every image only once
-            return Relabelled(moved, *self.grid(spec))
-        numbers = groups.numbered(0, len(groups))
-        ks = groups.augmentations.ks(numbers.groups, numbers.augmentations)
-        return RelabelledOnce(moved, numbers.groups, ks, len(groups), *self.grid(spec))
+        return Relabelled(moved, *self.grid(spec)) if _options(spec).labels == "rule" else moved
 
     @override
     def open_stream(
@@ -382,24 +332,19 @@ def maze_hashes(inputs: NDArray[np.uint8], rows: int, columns: int) -> list[str]
     """Return a name for each maze's class: blake2b of 16 bytes over R, C and the smallest image, hexadecimal."""
     start = hashlib.blake2b(bytes((rows, columns)), digest_size=16)
     names: list[str] = []
-    for images in _images(inputs, rows, columns):
+    inputs = check_tokens("inputs", inputs, rows, columns)
+    packed = [
+        inputs.take(source_cells(d, rows, columns), axis=1).tobytes() for d in grid_dihedrals(rows, columns)
+    ]
+    cells = rows * columns
+    for at in range(0, len(inputs) * cells, cells):
         state = start.copy()
-        state.update(min(images))
+        state.update(min(image[at : at + cells] for image in packed))
         names.append(state.hexdigest())
     return names
 
 
 def layout_hashes(inputs: NDArray[np.uint8], rows: int, columns: int) -> list[str]:
     """Return `maze_hashes` of the walls alone: equal for mazes that differ only in S and G."""
-    inputs = check_tokens("inputs", inputs, rows, columns)
     walls = np.where(inputs == MAZE_WALL, np.uint8(MAZE_WALL), np.uint8(MAZE_FREE))
     return maze_hashes(walls, rows, columns)
-
-
-def _images(inputs: NDArray[np.uint8], rows: int, columns: int) -> list[list[bytes]]:
-    """Return the bytes of each maze's images, in the order of `grid_dihedrals`."""
-    inputs = check_tokens("inputs", inputs, rows, columns)
-    ids = grid_dihedrals(rows, columns)
-    packed = [inputs.take(source_cells(d, rows, columns), axis=1).tobytes() for d in ids]
-    cells = rows * columns
-    return [[image[i : i + cells] for image in packed] for i in range(0, len(inputs) * cells, cells)]
