@@ -20,7 +20,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any, Literal, cast
@@ -227,12 +227,12 @@ def open_sources(source: SourceRef, test_source: SourceRef | None) -> Generator[
     Raises:
         SourceError: One does not exist or cannot be fetched.
     """
-    with ExitStack() as stack:
-        main = stack.enter_context(fetch_source(source))
-        test = None
-        if test_source is not None:
-            test = stack.enter_context(fetch_source(test_source, split="test"))
-        yield Sources(main, test)
+    with fetch_source(source) as main:
+        if test_source is None:
+            yield Sources(main)
+            return
+        with fetch_source(test_source, split="test") as test:
+            yield Sources(main, test)
 
 
 @contextmanager
@@ -244,21 +244,14 @@ def fetch_source(
         yield LocalSource(SourceSpec(kind="generated"))
         return
     if ref.kind == "hf":
-        file = fetch_hub_file(ref.path, split)
-        yield LocalSource(
-            SourceSpec(kind="csv", name=file.name, sha256=file_sha256(file.path)),
-            shown=file.name,
-            path=file.path,
-            licence=file.licence,
-        )
+        yield fetch_hub_file(ref.path, split)
         return
     shown = without_credentials(ref.path)
     with _local_file(ref.path) as path:
         if path.stat().st_size == 0:
             raise SourceError(f"{shown}: the file is empty")
-        kind = cast(Any, ref.kind)
         spec = SourceSpec(
-            kind=kind,
+            kind=cast(Any, ref.kind),
             name=ref.name,
             sha256=file_sha256(path),
             columns=ref.columns,
@@ -331,17 +324,7 @@ def open_bytes(path: Path, shown: str) -> Generator[IO[bytes], None, None]:
 MAZE_HARD = "sapientinc/maze-30x30-hard-1k"
 
 
-@dataclass(frozen=True)
-class HubFile:
-    """One file of a dataset repository, at a commit."""
-
-    name: str
-    """`repository/file@commit`."""
-    path: Path
-    licence: str
-
-
-def fetch_hub_file(reference: str, split: str) -> HubFile:
+def fetch_hub_file(reference: str, split: str) -> LocalSource:
     """Return `<split>.csv` of a dataset repository, from the local cache or the hub.
 
     Args:
@@ -368,4 +351,6 @@ def fetch_hub_file(reference: str, split: str) -> HubFile:
             f"--source csv:{split}.csv"
         ) from error
     licence = str((info.card_data or {}).get("license", "")) if info.card_data else ""
-    return HubFile(f"{repository}/{split}.csv@{commit}", Path(path), licence)
+    name = f"{repository}/{split}.csv@{commit}"
+    spec = SourceSpec(kind="csv", name=name, sha256=file_sha256(Path(path)))
+    return LocalSource(spec, name, Path(path), licence)

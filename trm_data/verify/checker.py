@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from trm_data.catalog.read import SplitCatalog, read_split_catalog
 from trm_data.errors import CorruptDatasetError
-from trm_data.kernel import kernel
 from trm_data.kinds.registry import load_kind
 from trm_data.manifest import Manifest, ShardEntry
 from trm_data.records import Rows
@@ -23,6 +22,8 @@ from trm_data.verify.rows import ShardRows, check_rows
 
 HASHERS = 2
 """Number of threads that hash files."""
+ROWS_AT_ONCE = 4096
+"""Number of rows whose fingerprints are computed at a time."""
 
 
 @dataclass
@@ -42,15 +43,6 @@ class _SplitContent:
     digests: list[bytes] = field(default_factory=list[bytes])
     classes: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     digest: str = ""
-
-
-@dataclass(frozen=True)
-class _ReadShard:
-    """A shard's rows, the digests of their groups, and a fingerprint of each row."""
-
-    rows: Rows
-    digests: bytes
-    prints: NDArray[np.uint64]
 
 
 class Checker:
@@ -122,11 +114,13 @@ class Checker:
             for number, shard in enumerate(shards, start=1):
                 coming += [reader.submit(self._read_shard, later) for later in shards[number : number + 1]]
                 try:
-                    read = coming.pop(0).result()
+                    rows, digests, prints = coming.pop(0).result()
                 except CorruptDatasetError as error:
                     self.problems.append(str(error))
                     return content
-                self._check_shard(split, catalog, shard, read, content)
+                content.digests.append(digests)
+                self._prints.setdefault(split, []).append(prints)
+                self._check_shard(split, catalog, shard, rows, content)
         self._check_totals(split, catalog, content)
         return content
 
@@ -143,23 +137,20 @@ class Checker:
             return None
         return catalog
 
-    def _read_shard(self, shard: ShardEntry) -> _ReadShard:
-        """Read a shard, in a thread while the one before is checked."""
+    def _read_shard(self, shard: ShardEntry) -> tuple[Rows, bytes, NDArray[np.uint64]]:
+        """Return a shard's rows, the digests of their groups, and a fingerprint of each row; called in a thread."""
         rows = read_rows(
             self._folder.open(shard),
             sequence_length=self._manifest.sequence_length,
             num_records=shard.num_records,
             num_examples=shard.num_examples,
         )
-        return _ReadShard(rows, group_digests(rows), row_prints(rows))
+        return rows, group_digests(rows), row_prints(rows)
 
     def _check_shard(
-        self, split: Split, catalog: SplitCatalog, shard: ShardEntry, read: _ReadShard, content: _SplitContent
+        self, split: Split, catalog: SplitCatalog, shard: ShardEntry, rows: Rows, content: _SplitContent
     ) -> None:
         """Check the rows of a shard, and add them to the content of its split."""
-        rows = read.rows
-        content.digests.append(read.digests)
-        self._prints.setdefault(split, []).append(read.prints)
         if shard.first_group != content.num_groups:
             self.problems.append(
                 f"{split}: {shard.file} begins with group {content.num_groups}, the manifest says {shard.first_group}"
@@ -223,11 +214,12 @@ def row_prints(rows: Rows) -> NDArray[np.uint64]:
     same fingerprint with a probability of at most 2^-56.
     """
     width = rows.inputs.shape[1]
-    draws = np.random.default_rng(0).integers(0, 2**64, (2, width), np.uint64, endpoint=False)
+    draws = np.random.default_rng(0).integers(0, 2**64, (2, width), np.uint64, endpoint=False) | np.uint64(1)
     prints = np.empty(len(rows), np.uint64)
-    _add_up(
-        np.ascontiguousarray(rows.inputs), np.ascontiguousarray(rows.labels), draws | np.uint64(1), prints
-    )
+    for start in range(0, len(rows), ROWS_AT_ONCE):
+        part = slice(start, start + ROWS_AT_ONCE)
+        prints[part] = rows.inputs[part].astype(np.uint64) @ draws[0]
+        prints[part] += rows.labels[part].astype(np.uint64) @ draws[1]
     return prints
 
 
@@ -237,19 +229,3 @@ def shared_rows(
     """Return the rows whose fingerprints occur in another split, and their first places there."""
     _, rows, places = np.intersect1d(prints, others, return_indices=True)
     return rows, places
-
-
-@kernel
-def _add_up(
-    inputs: NDArray[np.uint8],
-    labels: NDArray[np.uint8],
-    draws: NDArray[np.uint64],
-    prints: NDArray[np.uint64],
-) -> None:
-    for row in range(inputs.shape[0]):
-        total = np.uint64(0)
-        for cell in range(inputs.shape[1]):
-            total += np.uint64(inputs[row, cell]) * draws[0, cell]
-        for cell in range(inputs.shape[1]):
-            total += np.uint64(labels[row, cell]) * draws[1, cell]
-        prints[row] = total

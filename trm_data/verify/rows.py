@@ -7,13 +7,13 @@ Neighbour: `verify.checker`, which reads the shards and compares whole splits.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.catalog.read import SplitCatalog
-from trm_data.kinds.base import BasePuzzles, Kind, named_problems
+from trm_data.kinds.base import BasePuzzles, CheckedPuzzles, Kind, named_problems
 from trm_data.manifest import Manifest
 from trm_data.records import Groups, Rows, group_ranges, part_examples
 from trm_data.specs import Split
@@ -46,46 +46,31 @@ class ShardRows:
         return self.catalog.offsets[self.first_row : self.first_row + len(self.rows)]
 
 
-@dataclass(frozen=True)
-class ShardFindings:
-    """Result of `check_rows`.
-
-    Attributes:
-        problems: One line for each problem.
-        counts: Counts made by the kind, by type.
-        classes: Location of each symmetry class, and its hash; empty if the puzzles are wrong.
-    """
-
-    problems: list[str]
-    counts: dict[str, int] = field(default_factory=dict[str, int])
-    classes: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-
-
-def check_rows(manifest: Manifest, kind: Kind, shard: ShardRows) -> ShardFindings:
+def check_rows(manifest: Manifest, kind: Kind, shard: ShardRows) -> CheckedPuzzles:
     """Recover the base puzzles of a shard, check them, derive all rows again and compare."""
     split, rows, first_group = shard.split, shard.rows, shard.first_group
     stop_group = first_group + len(np.unique(rows.groups))
     if stop_group > len(shard.catalog.groups):
-        return ShardFindings([f"{split}: the rows have more puzzles than the catalog"])
+        return CheckedPuzzles([f"{split}: the rows have more puzzles than the catalog"])
     groups = shard.catalog.groups.slice(first_group, stop_group)
     stored = len(groups.inputs) if manifest.virtual else groups.num_examples
     if stored != len(rows):
-        return ShardFindings([f"{split}: the catalog's puzzles are not those of the rows"])
+        return CheckedPuzzles([f"{split}: the catalog's puzzles are not those of the rows"])
     originals = np.flatnonzero(rows.augmentations == 0)
     moved = None if shard.offsets is None else shard.offsets[originals]
     inputs, labels = kind.recover(manifest.spec, rows.inputs[originals], rows.labels[originals], moved)
     if len(inputs) != len(groups.inputs):
-        return ShardFindings([f"{split}: the rows' augmentations are not those of the catalog"])
+        return CheckedPuzzles([f"{split}: the rows' augmentations are not those of the catalog"])
     facts = {name: column[first_group:stop_group] for name, column in shard.catalog.facts.items()}
     puzzles = BasePuzzles(inputs, labels, groups.first_examples, first_group, facts)
     checked = kind.check_puzzles(manifest.spec, split, puzzles)
     if checked.problems:
-        return ShardFindings(checked.problems, checked.counts)
+        return checked
     problems: list[str] = []
     if checked.canonical_hashes and checked.canonical_hashes != groups.canonical_hashes:
         problems.append(f"{split}: canonical hashes in the catalog are not those of the puzzles")
     problems += _compare_rows(manifest, kind, shard, replace(groups, inputs=inputs, labels=labels))
-    return ShardFindings(problems, checked.counts, checked.classes)
+    return replace(checked, problems=problems)
 
 
 def _compare_rows(manifest: Manifest, kind: Kind, shard: ShardRows, groups: Groups) -> Iterator[str]:
