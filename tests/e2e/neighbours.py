@@ -40,8 +40,6 @@ class NeighboursOptions(Options):
 class BuildNeighbours(PuzzleFields):
     """Build grids whose marked neighbours are counted."""
 
-    kind_name = "neighbours"
-
     side: Annotated[int, arg(metavar="N")] = 5
     """Rows and columns."""
 

@@ -12,7 +12,7 @@ from types import UnionType
 from typing import TYPE_CHECKING, Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from trm_data.errors import LabError, SpecError, arguments_named
-from trm_data.kinds.registry import find_kind, is_compiled, make_fields, warm_module
+from trm_data.kinds.registry import find_kind, make_fields
 from trm_data.named import NamedDataset
 from trm_data.storage.root import Layout, Root, resolve_root
 
@@ -176,14 +176,10 @@ def build_fields(fields: BuildFields, layout: Layout) -> BuildResult:
 
 
 def _engine(fields: BuildFields) -> Engine:
-    """Return the engine; local workers start while this process reads its sources."""
     if fields.engine == "ray":
         from trm_data.engine.ray import RayEngine
 
         return RayEngine(fields.workers)
     from trm_data.engine.local import LocalEngine
 
-    engine = LocalEngine(fields.workers)
-    if fields.kind_name and is_compiled(fields.kind_name):
-        engine.prepare(warm_module(fields.kind_name))
-    return engine
+    return LocalEngine(fields.workers)

@@ -45,7 +45,7 @@ class Import:
         from trm_data.building.flow import build_dataset
         from trm_data.commands.common import facts_of, print_built
         from trm_data.engine.local import LocalEngine
-        from trm_data.kinds.registry import import_request
+        from trm_data.kinds.imported.options import import_request
         from trm_data.show.progress import terminal_progress
         from trm_data.verify.flow import check_exported_rows
 

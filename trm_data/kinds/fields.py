@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typing_extensions import override
 from tyro.conf import Positional, arg
@@ -30,9 +30,6 @@ NO_DEFAULT_SHOWN: dict[str, Any] = {"help_behavior_hint": ""}
 @dataclass(frozen=True, kw_only=True)
 class BuildFields:
     """Fields of every kind of build."""
-
-    kind_name: ClassVar[str] = ""
-    """Kind of puzzle, if the class sets it."""
 
     seed: int = 0
     """Seed of all random choices."""
@@ -70,9 +67,6 @@ class BuildFields:
 @dataclass(frozen=True, kw_only=True)
 class PuzzleFields(BuildFields):
     """Fields of builds from single puzzles, whose splits are chosen by number."""
-
-    generated_test_size: ClassVar[int] = 1000
-    generated_val_size: ClassVar[int] = 200
 
     size: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None
     """Training puzzles, before augmentation (default: 1000; all of a file that are not held out)."""
@@ -117,9 +111,9 @@ class PuzzleFields(BuildFields):
         if size is None and source.kind not in FILES:
             size = DEFAULT_SIZE
         if val_size is None:
-            val_size = self.generated_val_size if generated else 0
+            val_size = 200 if generated else 0
         if test_size is None:
-            test_size = self.generated_test_size if generated or test_source is not None else 0
+            test_size = 1000 if generated or test_source is not None else 0
         if not generated and self.val_size is None and self.test_size is None and not test_size:
             from trm_data.errors import without_credentials
 

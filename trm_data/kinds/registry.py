@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from trm_data.kinds.base import Kind
     from trm_data.kinds.fields import BuildFields
     from trm_data.sources.published import ImportedRows
-    from trm_data.specs import BuildRequest
 
 
 ENTRY_POINTS = "trm_data.kinds"
@@ -148,22 +147,6 @@ def make_fields(kind: str, values: dict[str, object]) -> BuildFields:
     return fields(**given)
 
 
-def import_request(folder: str, name: str | None = None, kind: str | None = None) -> BuildRequest:
-    """Return the request to import a folder of rows.
-
-    Args:
-        folder: Folder of the files.
-        name: Name of the dataset; default: the name of the folder.
-        kind: Kind whose rules apply to the rows; `rows` for none; default: as the folder states.
-
-    Raises:
-        SourceError: The layout is unknown, or its files do not match each other.
-        SpecError: There is no such kind, or it has no rows of this shape.
-    """
-    (make,) = (parts.import_request for parts in built_in().values() if parts.import_request is not None)
-    return make(folder, name, kind)
-
-
 def options_of_shape(kind: str, rows: int, columns: int, vocabulary_size: int) -> Options:
     """Return options of a kind for imported rows of this grid and vocabulary."""
     parts = find_kind(kind)
@@ -216,8 +199,6 @@ class KindParts:
         shape_options: Returns options for imported rows with a grid of R x C cells and a number of tokens; None if the
             shape does not determine them. The rows are checked against them afterwards.
         form_of_rows: Completes these options from the rows themselves; None if the rows show nothing more.
-        import_request: For the kind of imported rows: returns the request for a folder, an optional name and an
-            optional kind whose rules apply; None for kinds that are built.
     """
 
     name: str
@@ -227,4 +208,3 @@ class KindParts:
     warm: str = ""
     shape_options: Callable[[int, int, int], Options] | None = None
     form_of_rows: Callable[[Any, ImportedRows], Options] | None = None
-    import_request: Callable[[str, str | None, str | None], BuildRequest] | None = None

@@ -13,11 +13,12 @@ from trm_data.catalog.query import query_catalog
 from trm_data.engine.local import LocalEngine
 from trm_data.errors import BadRowError, SpecError
 from trm_data.export import export_dataset
+from trm_data.kinds.imported.options import import_request
 from trm_data.kinds.maze.generate import generate_unique_mazes
 from trm_data.kinds.maze.kind import Relabelled
 from trm_data.kinds.maze.options import MazeOptions
 from trm_data.kinds.maze.solve import count_shortest_paths, label_mazes
-from trm_data.kinds.registry import import_request, make_fields
+from trm_data.kinds.registry import make_fields
 from trm_data.loader.dataset import open_dataset
 from trm_data.named import named_datasets
 from trm_data.sources.base import SourceRef, parse_source

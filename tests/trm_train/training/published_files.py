@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from trm_data.building.flow import build_dataset
-from trm_data.kinds.registry import import_request
+from trm_data.kinds.imported.options import import_request
 from trm_data.storage.root import Layout
 from trm_train.weights import read_weights
 

@@ -88,8 +88,6 @@ class BuildArc(BuildFields):
       trm-data build arc --subsets test --evaluation test --aug 100 --source kaggle:arc-prize-2025
     """
 
-    kind_name = "arc"
-
     version: Literal[1, 2] = 1
     """ARC-AGI-1 or ARC-AGI-2."""
     size: Annotated[int | None, arg(metavar="N", **NO_DEFAULT_SHOWN)] = None

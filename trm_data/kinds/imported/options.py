@@ -48,8 +48,13 @@ class ImportedOptions(Options):
         return f"trm-data import {shlex.quote(spec.source.name)}{kind} --name {name}"
 
 
-def import_request(folder: str, name: str | None, kind: str | None) -> BuildRequest:
-    """Return the request to import the rows of a folder; see `kinds.registry.import_request`.
+def import_request(folder: str, name: str | None = None, kind: str | None = None) -> BuildRequest:
+    """Return the request to import a folder of rows.
+
+    Args:
+        folder: Folder of the files.
+        name: Name of the dataset; default: the name of the folder.
+        kind: Kind whose rules apply to the rows; `rows` for none; default: as the folder states.
 
     Raises:
         SourceError: The layout is unknown, or its files do not match each other.
@@ -119,5 +124,4 @@ PARTS = KindParts(
     name=NAME,
     implementation="trm_data.kinds.imported.kind:ImportedKind",
     options=ImportedOptions,
-    import_request=import_request,
 )

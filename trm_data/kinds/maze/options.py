@@ -135,8 +135,6 @@ class BuildMaze(PuzzleFields):
       trm-data build maze --source csv:train.csv --test-source csv:test.csv --size 1000 --aug 8
     """
 
-    kind_name = "maze"
-
     grid: Annotated[str, arg(metavar="RxC")] = "30x30"
     """Rows x columns, up to 64x64."""
     min_path: Annotated[int | None, arg(metavar="STEPS", **NO_DEFAULT_SHOWN)] = None

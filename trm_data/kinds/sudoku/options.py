@@ -110,8 +110,6 @@ class BuildSudoku(PuzzleFields):
       trm-data build sudoku --source mine.csv --columns question=start,answer=end --size 300 --test-size 50
     """
 
-    kind_name = "sudoku"
-
     box: Annotated[str, arg(metavar="RxC")] = "3x3"
     """Rows x columns of a box, from 2x2 (4x4 grids) by 2x3, 3x3, 2x5 and so on to 4x4 and 2x8 (16x16 grids)."""
     difficulty: Literal["random", "extreme"] = "random"

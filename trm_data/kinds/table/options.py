@@ -61,8 +61,6 @@ class BuildTable(BuildFields):
       trm-data build table --train theirs.parquet --columns inputs=question,labels=answer --grid 9x9
     """
 
-    kind_name = "table"
-
     train: Annotated[str, arg(metavar="FILE")]
     """Table of the training puzzles: .parquet, .csv, .npz or .npy, local or a URL."""
     test: Annotated[str | None, arg(metavar="FILE", **NO_DEFAULT_SHOWN)] = None
