@@ -221,7 +221,6 @@ def run_locked(
     parameters: Sequence[object] = (),
     *,
     as_table: bool = False,
-    most_rows: int | None = None,
 ) -> QueryResult:
     """Restrict a connection to its tables, then run a user's SQL on it.
 
@@ -230,12 +229,12 @@ def run_locked(
         sql: One query.
         parameters: Values for `?` in it.
         as_table: Return an Arrow table instead of rows.
-        most_rows: Limit of rows of an Arrow table; further rows are not fetched.
     """
     lock(connection)
     with _errors_of():
-        found = connection.sql(reading_statement(connection, sql, parameters), params=list(parameters))
-        table = _answer(found if most_rows is None else found.limit(most_rows))
+        table = _answer(
+            connection.sql(reading_statement(connection, sql, parameters), params=list(parameters))
+        )
         if as_table:
             return QueryResult(table.column_names, [], table=table)
         columns = [column.to_pylist(maps_as_pydicts="strict") for column in table.columns]

@@ -16,7 +16,7 @@ pure function of (datasets, weights, seed, batch size, step), for any number of 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import get_args
@@ -107,16 +107,15 @@ def _divided(slots: int, weights: tuple[Fraction, ...]) -> list[int]:
     return [*_divided(left, weights[:middle]), *_divided(slots - left, weights[middle:])]
 
 
-def make_mixture(datasets: Mapping[Dataset, float] | list[tuple[Dataset, float]]) -> Mixture:
+def make_mixture(pairs: Sequence[tuple[Dataset, float]]) -> Mixture:
     """Return a mixture of opened datasets.
 
     Args:
-        datasets: Datasets and their weights, any positive numbers.
+        pairs: Datasets and their weights, any positive numbers.
 
     Raises:
         SpecError: No dataset is given, a weight is not positive, or there are more than 256 tokens.
     """
-    pairs = list(datasets.items()) if isinstance(datasets, Mapping) else list(datasets)
     if not pairs:
         raise SpecError("a mixture needs at least one dataset")
     for dataset, weight in pairs:

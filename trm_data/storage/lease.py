@@ -42,19 +42,18 @@ LOG = logging.getLogger(__name__)
 
 
 @contextmanager
-def locked(folder: Folder, busy: str, *, shared: bool = False) -> Generator[None, None, None]:
+def locked(folder: Folder, busy: str) -> Generator[None, None, None]:
     """Hold the folder's lock on this machine.
 
     Args:
         folder: Folder of a dataset, of a run, or of a run's results.
         busy: Error message if another process holds the lock.
-        shared: Take a shared lock, which excludes only exclusive locks.
     """
     locks = folder.store.machine / ".locks"
     locks.mkdir(parents=True, exist_ok=True)
     with (locks / f"{folder.path.replace('/', ',')}.lock").open("a+") as lock:
         try:
-            fcntl.flock(lock, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
             raise BusyError(f"{busy} ({lock.read().strip() or 'its name is not written yet'})") from None
