@@ -174,12 +174,17 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
             setattr(sys, name, io.StringIO())
     # No command needs BLAS, whose start retries for ever where there is no memory for its threads.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    exit_on_sigterm(Exit.TERMINATED)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(Exit.TERMINATED))
     try:
         try:
             yield
         finally:
-            _flush_output()
+            try:
+                sys.stdout.flush()  # now, so that a full disk is reported like any other error
+            except OSError as error:
+                error.filename = "stdout"
+                raise
     except BrokenPipeError:  # the reader closed the pipe
         sys.stderr.close()
         sys.exit(Exit.BROKEN_PIPE)
@@ -187,15 +192,20 @@ def errors_end(program: str, *expected: type[Exception]) -> Generator[None, None
         _end_interrupted(program)
     except (*expected, OSError) as error:
         full = isinstance(error, OSError) and error.errno in OF_SPACE
-        if full:
-            _drop_output()  # or Python writes it at exit, fails and prints a second error
+        if full:  # without its buffer: Python writes it at exit, fails and prints a second error
+            with suppress(OSError, ValueError, AttributeError):
+                nowhere = os.open(os.devnull, os.O_WRONLY)
+                os.dup2(nowhere, sys.stdout.fileno())
+                os.close(nowhere)
         advice = "; free some space; the same command resumes" if full else ""
         print(f"{program}: {_of_system(error)}{advice}", file=sys.stderr)
         sys.exit(getattr(error, "exit_code", Exit.ERROR))
     except Exception as error:
         if str(error) == "Query interrupted":  # DuckDB's RuntimeError in place of KeyboardInterrupt
             _end_interrupted(program)
-        if not is_of_memory(error):
+        reason = str(error).lower()
+        told = isinstance(error, (RuntimeError, ImportError)) and any(words in reason for words in OF_MEMORY)
+        if not told and not isinstance(error, MemoryError):
             raise
         print(
             f"{program}: not enough memory ({' '.join(str(error).split()) or 'none was left'}); raise the limit "
@@ -210,23 +220,6 @@ def _end_interrupted(program: str) -> NoReturn:
     sys.exit(Exit.INTERRUPTED)
 
 
-def _flush_output() -> None:
-    """Flush stdout now, so that a full disk is reported like any other error."""
-    try:
-        sys.stdout.flush()
-    except OSError as error:
-        error.filename = "stdout"
-        raise
-
-
-def _drop_output() -> None:
-    """Discard the buffered stdout: otherwise Python writes it again at exit and prints an error."""
-    with suppress(OSError, ValueError, AttributeError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
-
-
 def _of_system(error: Exception) -> str:
     """Return the error message; for an OSError without number and quotes, like other programs."""
     if type(error).__module__ == "builtins" and isinstance(error, OSError) and error.strerror:
@@ -236,23 +229,11 @@ def _of_system(error: Exception) -> str:
 
 
 OF_MEMORY = ("can't start new thread", "failed to map segment", "cannot allocate memory", "out of memory")
-
-
-def is_of_memory(error: BaseException) -> bool:
-    """Return whether an error means out of memory; Python, the dynamic linker and others word it differently."""
-    said = str(error).lower()
-    told = isinstance(error, (RuntimeError, ImportError)) and any(words in said for words in OF_MEMORY)
-    return told or isinstance(error, MemoryError)
+"""Words of Python, the dynamic linker and others in errors for lack of memory."""
 
 
 SHOW_CURSOR = b"\x1b[?25h\r\n"
 STOPS = (signal.SIGTERM, signal.SIGINT)
-
-
-def exit_on_sigterm(code: int) -> None:
-    """Let SIGTERM end the command with an exit code; no effect outside the main thread."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(code))
 
 
 def keep_ctrl_c() -> None:

@@ -210,7 +210,7 @@ def read_manifests(layout: Layout) -> dict[str, Manifest | CorruptDatasetError]:
 def write_manifest(folder: DatasetFolder, manifest: Manifest) -> None:
     """Publish a manifest, which makes the dataset exist."""
     content = json.dumps(manifest.to_json(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
-    if not folder.publish_manifest(content.encode()):
+    if not folder.store.create(f"{folder.path}/{MANIFEST}", content.encode()):
         raise BuildError(f"{folder.place}: another machine published a dataset of this name meanwhile")
 
 

@@ -182,6 +182,9 @@ class Groups:
     def slice(self, start: int, stop: int) -> Groups:
         """Return the groups `start` to `stop`, as views, without facts."""
         first, last = int(self.first_examples[start]), int(self.first_examples[stop])
+        imported = self.imported
+        if imported is not None:
+            imported = imported.slice(*(int(self.rows_per_group[:at].sum()) for at in (start, stop)))
         return Groups(
             inputs=self.inputs[first:last],
             labels=self.labels[first:last],
@@ -192,14 +195,8 @@ class Groups:
             canonical_hashes=self.canonical_hashes[start:stop],
             source_files=self.source_files[start:stop],
             source_rows=self.source_rows[start:stop],
-            imported=None if self.imported is None else self.imported.slice(*self._row_range(start, stop)),
+            imported=imported,
         )
-
-    def _row_range(self, start: int, stop: int) -> tuple[int, int]:
-        """Return the row range of the groups `start` to `stop`."""
-        counts = self.rows_per_group
-        first = int(counts[:start].sum())
-        return first, first + int(counts[start:stop].sum())
 
 
 def _positions(counts: NDArray[np.int64]) -> NDArray[np.int64]:

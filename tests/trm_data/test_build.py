@@ -107,8 +107,8 @@ def test_a_name_that_is_taken_is_refused_and_left_alone(layout: Layout, request_
 def test_two_builds_of_one_name_at_once(layout: Layout, request_small: Make) -> None:
     import fcntl
 
-    layout.locks.mkdir(parents=True)
-    with (layout.locks / "datasets,small.lock").open("w") as other:
+    (layout.machine / ".locks").mkdir(parents=True)
+    with (layout.machine / ".locks/datasets,small.lock").open("w") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         with pytest.raises(BuildError, match="another build of this dataset is running"):
             build_dataset(request_small(), layout)

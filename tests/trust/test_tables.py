@@ -165,7 +165,7 @@ def test_what_was_whole_is_checked_again_when_it_changed_or_is_asked_for(
 
 
 def test_a_lost_or_damaged_note_of_what_was_whole_costs_a_check_and_nothing_else(layout: Layout) -> None:
-    whole, note = answers(layout), layout.cache / "whole.json"
+    whole, note = answers(layout), layout.machine / "cache" / "whole.json"
     for content in (b"", b"{", b"[]", b'{"a": 1}', b"\xff"):
         note.write_bytes(content)
         assert answers(layout) == whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -60,7 +61,8 @@ def finish_build(
         folder.publish_note(CARD, card_bytes(manifest, selection.sources), lease.check)
         lease.check()
         write_manifest(folder, manifest)
-        folder.clear_working()
+        if not folder.store.local:  # the files that the build left on this machine
+            shutil.rmtree(folder.here, ignore_errors=True)
         progress.advance(len(TABLES))
     except OSError as error:
         raise BuildError(not_written(folder.here, error, "build again")) from error

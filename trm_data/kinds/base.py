@@ -395,11 +395,6 @@ def is_brief(spec: DatasetSpec, left: int | None) -> bool:
     return train * each + sum(held_out) <= BRIEF_ROWS
 
 
-def puzzles_asked(spec: DatasetSpec) -> int:
-    """Return the requested base puzzles of all splits; a split that takes all puzzles counts as 0."""
-    return (spec.size or 0) + (spec.val_size or 0) + (spec.test_size or 0)
-
-
 def check_total(count: int) -> None:
     """Raise SpecError for more base puzzles than a build holds in memory.
 
@@ -426,7 +421,7 @@ def check_sizes(spec: DatasetSpec, most_augmentations: int, what: str) -> None:
     for option, value in (("aug", spec.aug), ("val-size", spec.val_size), ("test-size", spec.test_size)):
         if value is not None and value < 0:
             raise SpecError(f"--{option} {value}: at least 0")
-    check_total(puzzles_asked(spec))
+    check_total((spec.size or 0) + (spec.val_size or 0) + (spec.test_size or 0))
     if spec.aug > most_augmentations:
         raise SpecError(f"--aug {spec.aug}: {what} has {most_augmentations:,} besides the original")
     if not 0 <= spec.seed < 2**63:

@@ -214,11 +214,6 @@ def keyed_order(seed: int, count: int) -> NDArray[np.int64]:
     return seeds_kernels.shuffled(seed, Purpose.SELECT, 0, 0, count)
 
 
-def one_bucket(candidates: Candidates) -> NDArray[np.int64]:
-    """Put every candidate into a single bucket."""
-    return np.zeros(len(candidates), np.int64)
-
-
 @dataclass
 class _Likely:
     """Progress of candidates as they are made; most will be chosen, so at most `left` are counted."""
@@ -251,7 +246,7 @@ class Chooser:
         spec: DatasetSpec,
         progress: Progress,
         *,
-        bucket: Callable[[Candidates], NDArray[np.int64]] = one_bucket,
+        bucket: Callable[[Candidates], NDArray[np.int64]] = lambda found: np.zeros(len(found), np.int64),
         num_buckets: int = 1,
         selective: bool = False,
         names: Sequence[str] = (),

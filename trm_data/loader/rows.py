@@ -242,7 +242,7 @@ def _mapped_rows(folder: DatasetFolder, manifest: Manifest, entry: SplitEntry, s
     """
     for shard in entry.shards:
         folder.open(shard)
-    decoded = folder.decoded_rows(entry.digest)
+    decoded = folder.store.machine / "cache" / "rows" / entry.digest
     decoded.mkdir(parents=True, exist_ok=True)
     with (decoded / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -83,7 +83,7 @@ def read_imported(folder: Path) -> ImportedRows:
     found: list[Split] = [split for split in SPLITS if (folder / split / "dataset.json").is_file()]
     if found:
         rows = _read_published(folder, found)
-        stated = _stated(folder) if (folder / FACTS).is_file() else {}
+        stated = _read_json(folder / FACTS) if (folder / FACTS).is_file() else {}
         shape, cells = (stated.get("grid_rows"), stated.get("grid_columns")), rows.sequence_length
         fits = isinstance(shape[0], int) and isinstance(shape[1], int) and shape[0] * shape[1] == cells
         return replace(rows, shape=shape if fits else None, kind=_kind(stated))
@@ -245,7 +245,7 @@ def _read_parquet(folder: Path, paths: list[Path]) -> ImportedRows:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    stated = _stated(folder)
+    stated = _read_json(folder / FACTS)
     try:
         facts = {
             "seq_len": int(stated["sequence_length"]),
@@ -281,10 +281,6 @@ def _read_parquet(folder: Path, paths: list[Path]) -> ImportedRows:
         shape,
         _kind(stated),
     )
-
-
-def _stated(folder: Path) -> dict[str, Any]:
-    return _read_json(folder / FACTS)
 
 
 def _kind(stated: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:

@@ -77,6 +77,13 @@ class TextRow(NamedTuple):
     """Whether a bad row cannot be skipped, because the rows after it may be shifted."""
 
 
+class CellTable(dict[int, int]):
+    """A translation table of the characters of cells to values; all others become `OTHER`."""
+
+    def __missing__(self, key: int) -> int:
+        return OTHER
+
+
 @dataclass(frozen=True)
 class Decoder:
     """Decodes texts to cells: most rows at once with a table, the others one by one.

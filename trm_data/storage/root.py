@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,10 +66,6 @@ class DatasetFolder(Folder):
         """Path where a build writes files on this machine; for a local root, the folder itself."""
         return self.store.working(self.path)
 
-    def decoded_rows(self, digest: str) -> Path:
-        """Return this machine's folder for the decoded rows of the split with this digest."""
-        return self.store.machine / "cache" / "rows" / digest
-
     def open(self, file: FileEntry, *, fresh: bool = False) -> Path:
         """Return a local path of a file of the dataset, checked against the manifest's digest.
 
@@ -100,10 +95,6 @@ class DatasetFolder(Folder):
         if self.read(file) != content:
             self.write(file, content, check)
 
-    def publish_manifest(self, content: bytes) -> bool:
-        """Write the manifest, which makes the dataset exist; keep an existing one, False if it differs."""
-        return self.store.create(f"{self.path}/{MANIFEST}", content)
-
     def withdraw_manifest(self, lease: Lease) -> None:
         """Remove the manifest. The remaining files are no dataset, but a build may reuse them."""
         self.delete(MANIFEST, lease.check)
@@ -127,11 +118,6 @@ class DatasetFolder(Folder):
         for path in {*self.here.glob("*.array_record"), *self.here.glob("*.array_record.json")}:
             if path.name not in wanted:
                 path.unlink(missing_ok=True)
-
-    def clear_working(self) -> None:
-        """Remove the files that a build left on this machine, unless the root itself is local."""
-        if not self.store.local:
-            shutil.rmtree(self.here, ignore_errors=True)
 
     def _name(self, file: FileEntry) -> str:
         return f"{self.path}/{file.file}"
@@ -170,19 +156,9 @@ class Layout:
         return (self.machine if here else machine_folder(self.place)) / name
 
     @property
-    def cache(self) -> Path:
-        """Folder of decoded rows and generated puzzles; all of it may be deleted."""
-        return self.machine / "cache"
-
-    @property
     def generated(self) -> Path:
         """Folder of generated puzzles that took long to make, for other builds with the same generator."""
-        return self.cache / "generated"
-
-    @property
-    def locks(self) -> Path:
-        """Folder of the lock files of this machine."""
-        return self.machine / ".locks"
+        return self.machine / "cache" / "generated"
 
     @property
     def runs(self) -> Folder:

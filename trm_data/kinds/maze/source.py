@@ -22,14 +22,13 @@ from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource
 from trm_data.sources.columns import is_json, json_cells
 from trm_data.sources.forms import Board, join_rows, read_puzzle_rows
-from trm_data.sources.rows import Decoder, StatedRows, TextRow, read_rows
+from trm_data.sources.rows import OTHER, CellTable, Decoder, StatedRows, TextRow, read_rows
 
 CELLS = "# SGo"
 """Default characters of the tokens, from `MAZE_WALL` on."""
 NAMES = ("wall", "free", "start", "goal", "path")
 MIN_SIDE = 3
 MAX_SIDE = 64
-_OTHER = 255
 
 
 def check_maze_size(rows: int, columns: int) -> None:
@@ -96,8 +95,8 @@ def decode_maze(text: str, rows: int, columns: int, cells: str = "") -> NDArray[
         )
         raise ValueError(f"expected {rows * columns} characters, got {len(text)}{square}")
     values = np.frombuffer(text.translate(cell_tokens(cells or CELLS)).encode("latin-1"), dtype=np.uint8)
-    if values.max() == _OTHER:
-        position = int(np.argmax(values == _OTHER))
+    if values.max() == OTHER:
+        position = int(np.argmax(values == OTHER))
         raise ValueError(
             f"character {text[position]!r} at position {position + 1}: expected "
             + ", ".join(f"{mark!r} ({name})" for mark, name in zip(cells or CELLS, NAMES, strict=False))
@@ -105,17 +104,10 @@ def decode_maze(text: str, rows: int, columns: int, cells: str = "") -> NDArray[
     return values
 
 
-class _CellTokens(dict[int, int]):
-    """A translation table that maps the characters of cells to tokens, all others to 255."""
-
-    def __init__(self, cells: str) -> None:
-        super().__init__({ord(c): token for token, c in enumerate(cells, start=MAZE_WALL)})
-
-    def __missing__(self, key: int) -> int:
-        return _OTHER
-
-
-cell_tokens = cache(_CellTokens)
+@cache
+def cell_tokens(cells: str) -> CellTable:
+    """Return the table from the characters of cells to tokens."""
+    return CellTable({ord(c): token for token, c in enumerate(cells, start=MAZE_WALL)})
 
 
 def read_mazes(

@@ -63,6 +63,7 @@ from trm_data.sources.rows import StatedRows
 from trm_data.specs import DatasetSpec, Split
 from trm_data.symmetry.base import Augmenter, keyed_elements
 
+PALETTE = ("#ffffff", "#e8eef7")
 BOXES = tuple((rows, columns) for rows in range(2, 9) for columns in range(2, 9) if rows * columns <= 16)
 
 
@@ -269,24 +270,14 @@ class SudokuKind(StreamKind):
 
     @override
     def draw(self, tokens: NDArray[np.uint8], spec: DatasetSpec) -> Drawing:
-        return draw_grid(tokens, *_options(spec).box)
-
-
-PALETTE = ("#ffffff", "#e8eef7")
-
-
-def draw_grid(tokens: NDArray[np.uint8], box_rows: int, box_columns: int) -> Drawing:
-    """Return a drawing of tokens [S], with boxes shaded alternately."""
-    side = box_rows * box_columns
-    symbols = tuple("".join(map(_symbol, cells)) for cells in tokens.reshape(side, side).tolist())
-    i, j = np.indices((side, side))
-    shaded = ((i // box_rows + j // box_columns) % 2).astype(np.uint8)
-    return Drawing(symbols, shaded, PALETTE, (box_rows, box_columns), silent=" .")
-
-
-def _symbol(token: int) -> str:
-    digit = token - SUDOKU_BLANK
-    return DIGITS[digit - 1] if 1 <= digit <= len(DIGITS) else "."
+        """Draw a grid with boxes shaded alternately."""
+        side, (box_rows, box_columns) = _options(spec).side, _options(spec).box
+        digits = {SUDOKU_BLANK + digit: mark for digit, mark in enumerate(DIGITS, start=1)}
+        cells = tokens.reshape(side, side).tolist()
+        symbols = tuple("".join(digits.get(token, ".") for token in row) for row in cells)
+        i, j = np.indices((side, side))
+        shaded = ((i // box_rows + j // box_columns) % 2).astype(np.uint8)
+        return Drawing(symbols, shaded, PALETTE, (box_rows, box_columns), silent=" .")
 
 
 def _advice(spec: DatasetSpec, options: SudokuOptions) -> str:

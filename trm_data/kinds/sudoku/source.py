@@ -27,7 +27,7 @@ from trm_data.show.progress import Progress
 from trm_data.sources.base import LocalSource
 from trm_data.sources.columns import flat_cells, is_json
 from trm_data.sources.forms import Board, read_puzzle_rows
-from trm_data.sources.rows import Decoder, StatedRows, TextRow, read_rows
+from trm_data.sources.rows import CellTable, Decoder, StatedRows, TextRow, read_rows
 
 DIGITS = "123456789abcdefg"
 FROM_ZERO = "0123456789abcdef"
@@ -115,21 +115,15 @@ def _repeated_zero(grid: str, side: int) -> bool:
     return bool((zeros.sum(axis=0) > 1).any() or (zeros.sum(axis=1) > 1).any())
 
 
-class _CellValues(dict[int, int]):
-    """A translation table that maps the characters of cells to values, all others to 255."""
-
-    def __init__(self, digits: str) -> None:
-        super().__init__({ord(mark): 0 for mark in BLANKS})
-        one_case = len(set(digits.lower())) == len(digits)
-        for value, mark in enumerate(digits, start=1):
-            marks = {mark, mark.lower(), mark.upper()} if one_case else {mark}
-            self.update({ord(each): value for each in marks if len(each) == 1})
-
-    def __missing__(self, key: int) -> int:
-        return 255
-
-
-cell_values = cache(_CellValues)
+@cache
+def cell_values(digits: str) -> CellTable:
+    """Return the table from the characters of cells to their values, in both cases if that is unambiguous."""
+    table = CellTable({ord(mark): 0 for mark in BLANKS})
+    one_case = len(set(digits.lower())) == len(digits)
+    for value, mark in enumerate(digits, start=1):
+        marks = {mark, mark.lower(), mark.upper()} if one_case else {mark}
+        table |= {ord(each): value for each in marks if len(each) == 1}
+    return table
 
 
 MARKS = "0123456789abcdefghijklmnop"
