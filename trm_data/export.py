@@ -79,13 +79,15 @@ def export_dataset(
     return [out / file for file in files]
 
 
-def _chunks(dataset: Dataset, progress: Progress) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
-    """Yield all rows in order, in chunks, with their numbers."""
-    for start in range(0, len(dataset), CHUNK_ROWS):
-        rows = np.arange(start, min(start + CHUNK_ROWS, len(dataset)), dtype=np.int64)
+def _chunks(
+    dataset: Dataset, progress: Progress, numbers: range
+) -> Iterator[tuple[int, dict[str, NDArray[Any]]]]:
+    """Yield rows in order, in chunks, with the number of the first."""
+    for start in numbers[::CHUNK_ROWS]:
+        rows = np.arange(start, min(start + CHUNK_ROWS, numbers.stop), dtype=np.int64)
         picks = dataset.groups.picks(rows)
-        numbers = {"group": picks.groups, "augmentation": picks.augmentations, "example": picks.examples}
-        yield start, {**dataset.read(rows), **numbers}
+        places = {"group": picks.groups, "augmentation": picks.augmentations, "example": picks.examples}
+        yield start, {**dataset.read(rows), **places}
         progress.advance(len(rows))
 
 
@@ -99,7 +101,7 @@ def _write_npy(dataset: Dataset, folder: Path, progress: Progress) -> None:
         for name in ("inputs", "labels")
     }
     identifiers: list[NDArray[np.int32]] = []
-    for start, chunk in _chunks(dataset, progress):
+    for start, chunk in _chunks(dataset, progress, range(count)):
         for name, array in arrays.items():
             array[start : start + len(chunk[name])] = chunk[name]
         identifiers.append(chunk["puzzle_identifiers"][chunk["example"] == 0])
@@ -140,20 +142,12 @@ def _write_parquet(dataset: Dataset, folder: Path, progress: Progress) -> None:
     cells = pa.list_(pa.uint8(), dataset.sequence_length)
     numbers = ("puzzle_identifier", "group", "augmentation", "example")
     schema = pa.schema([("inputs", cells), ("labels", cells), *((column, pa.int32()) for column in numbers)])
-    writer, file = None, -1
-    try:
-        for start, chunk in _chunks(dataset, progress):
-            if start // FILE_ROWS != file:
-                file = start // FILE_ROWS
-                if writer is not None:
-                    writer.close()
-                path = folder / f"{dataset.split}-{file:05d}-of-{count:05d}.parquet"
-                writer = pq.ParquetWriter(path, schema, compression="zstd")
-            assert writer is not None
-            writer.write_table(_table(chunk, schema))
-    finally:
-        if writer is not None:
-            writer.close()
+    for file in range(count):
+        rows = range(len(dataset))[file * FILE_ROWS : (file + 1) * FILE_ROWS]
+        path = folder / f"{dataset.split}-{file:05d}-of-{count:05d}.parquet"
+        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+            for _, chunk in _chunks(dataset, progress, rows):
+                writer.write_table(_table(chunk, schema))
 
 
 def _table(chunk: dict[str, NDArray[Any]], schema: pa.Schema) -> pa.Table:

@@ -291,3 +291,23 @@ class Rows:
         """Return all rows of `parts`, in order."""
         names = [column.name for column in fields(Rows)]
         return Rows(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
+
+
+def group_counts(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return first row, number of augmentations and examples of each augmentation of the groups in `rows`, int64 [G].
+
+    Raises:
+        ValueError: A group is not complete, or its augmentations differ in their number of examples.
+    """
+    first_rows = np.flatnonzero(np.concatenate([[True], np.diff(rows.groups) != 0]))
+    sizes = np.diff(np.append(first_rows, len(rows)))
+    num_augmentations = np.maximum(rows.augmentations[first_rows + sizes - 1].astype(np.int64) + 1, 1)
+    num_examples = sizes // num_augmentations
+    offsets, per_row = _positions(sizes), np.repeat(np.maximum(num_examples, 1), sizes)
+    if not (
+        np.array_equal(sizes, num_augmentations * num_examples)
+        and np.array_equal(rows.augmentations, offsets // per_row)
+        and np.array_equal(rows.examples, offsets % per_row)
+    ):
+        raise ValueError("the augmentations of a group differ in their number of examples")
+    return first_rows, num_augmentations, num_examples

@@ -103,7 +103,10 @@ class Dataset:
         if isinstance(index, slice):
             return self.read(np.arange(*index.indices(len(self)), dtype=np.int64))
         if isinstance(index, SupportsIndex) and not isinstance(index, np.ndarray):
-            batch = self.read(np.array([self._counted(int(index))]))
+            row = index.__index__()
+            if not -len(self) <= row < len(self):
+                raise IndexError(f"row {row}: {self.name} has {len(self):,} in {self.split}, from 0")
+            batch = self.read(np.array([row % len(self)]))
             return {name: column[0] for name, column in batch.items()}
         try:
             rows = np.asarray(index, None if len(index) else np.int64)
@@ -121,25 +124,15 @@ class Dataset:
             for row in range(len(batch["inputs"])):
                 yield {name: column[row] for name, column in batch.items()}
 
-    def _counted(self, row: int) -> int:
-        """Return a row's number from 0; negative ones count from the end."""
-        whole_number("row", row)
-        if not -len(self) <= row < len(self):
-            raise IndexError(f"row {row}: {self.name} has {len(self):,} in {self.split}, from 0")
-        return row % len(self)
-
     def puzzle(self, row: int) -> Puzzle:
         """Return one row as drawings: text, or a picture in a notebook.
 
         Raises:
             IndexError: There is no such row.
         """
-        from trm_data.kinds.registry import load_kind
-
-        batch = self.read(np.array([self._counted(row)]))
-        kind = load_kind(self.manifest.kind)
+        example, kind = self[whole_number("row", row)], load_kind(self.manifest.kind)
         spec = self.manifest.spec
-        drawings = (kind.draw(batch[name][0].astype(np.uint8), spec) for name in ("inputs", "labels"))
+        drawings = (kind.draw(example[name].astype(np.uint8), spec) for name in ("inputs", "labels"))
         return Puzzle(*drawings)
 
     @property

@@ -21,7 +21,7 @@ from trm_data.errors import CorruptDatasetError, SpecError
 from trm_data.kernel import kernel
 from trm_data.kinds.registry import code_of, load_kind
 from trm_data.manifest import Manifest, SplitEntry
-from trm_data.records import Augmentations, Picks, Rows
+from trm_data.records import Augmentations, Picks, Rows, group_counts
 from trm_data.shards.reader import GROUP_DIGEST_BYTES, group_digests, read_rows, split_digest
 from trm_data.specs import Split
 from trm_data.storage.root import DatasetFolder
@@ -187,7 +187,10 @@ def open_stored(
         _check_digest(folder, manifest, entry, group_digests(rows), split)
     else:
         rows = _mapped_rows(folder, manifest, entry, split)
-    groups = _group_table(rows, f"{manifest.name} {split}")
+    try:
+        groups = GroupTable(*group_counts(rows))
+    except ValueError as error:
+        raise CorruptDatasetError(f"{manifest.name} {split}: {error}") from error
     return groups, StoredRows(rows, groups)
 
 
@@ -210,25 +213,6 @@ def _check_digest(
         raise CorruptDatasetError(
             f"{folder.place}: the rows of {split} are not those of the manifest (digest {found[:12]})"
         )
-
-
-def _group_table(rows: Rows, what: str) -> GroupTable:
-    """Return the row ranges of the groups, and check that all augmentations of a group have equally many examples."""
-    new_group = np.concatenate([[True], np.diff(rows.groups) != 0])
-    first_rows = np.flatnonzero(new_group)
-    sizes = np.diff(np.append(first_rows, len(rows)))
-    last_rows = first_rows + sizes - 1
-    num_augmentations = rows.augmentations[last_rows].astype(np.int64) + 1
-    num_examples = sizes // num_augmentations
-    offsets = np.arange(len(rows)) - np.repeat(first_rows, sizes)
-    per_row = np.repeat(num_examples, sizes)
-    if not (
-        np.array_equal(sizes, num_augmentations * num_examples)
-        and np.array_equal(rows.augmentations, offsets // per_row)
-        and np.array_equal(rows.examples, offsets % per_row)
-    ):
-        raise CorruptDatasetError(f"{what}: the augmentations of a group differ in their number of examples")
-    return GroupTable(first_rows.astype(np.int64), num_augmentations, num_examples.astype(np.int64))
 
 
 _CELLS = ("inputs", "labels")

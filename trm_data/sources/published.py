@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trm_data.errors import SourceError
-from trm_data.records import Rows, SourceFile
+from trm_data.records import Rows, SourceFile, group_counts
 from trm_data.sources.arrays import load_npy
 from trm_data.specs import SPLITS, Split, canonical_json
 from trm_data.storage.atomic import file_sha256, parse_json
@@ -188,23 +188,15 @@ def _rows(folder: Path, arrays: dict[str, NDArray[Any]], facts: dict[str, int]) 
         )
     if not len(inputs):
         raise SourceError(f"{folder}: has no rows")
-    for name, array in (("inputs", inputs), ("labels", labels)):
-        low, high = int(array.min()), int(array.max())
-        if low < 0 or high >= tokens:
-            raise SourceError(
-                f"{folder}/all__{name}.npy: has values {low} to {high}; expected 0 to {tokens - 1}"
-            )
+    for name in ("inputs", "labels"):
+        _check_range(f"{folder}/all__{name}.npy", arrays[name], tokens)
     puzzles = _bounds(folder / "all__puzzle_indices.npy", arrays["puzzle_indices"], len(inputs), "rows")
     count = len(puzzles) - 1
     groups = _bounds(folder / "all__group_indices.npy", arrays["group_indices"], count, "puzzles")
     identifiers = np.asarray(arrays["puzzle_identifiers"], np.int64)
     if len(identifiers) != count:
         raise SourceError(f"{folder}: has {len(identifiers)} puzzle identifiers for {count} puzzles")
-    if identifiers.min() < 0 or identifiers.max() >= facts["num_puzzle_identifiers"]:
-        raise SourceError(
-            f"{folder}/all__puzzle_identifiers.npy: has values {identifiers.min()} to {identifiers.max()}, allowed "
-            f"are 0 to {facts['num_puzzle_identifiers'] - 1}"
-        )
+    _check_range(f"{folder}/all__puzzle_identifiers.npy", identifiers, facts["num_puzzle_identifiers"])
     examples = np.diff(puzzles)
     first = np.repeat(examples[groups[:-1]], np.diff(groups))
     if (examples != first).any():
@@ -224,6 +216,11 @@ def _rows(folder: Path, arrays: dict[str, NDArray[Any]], facts: dict[str, int]) 
         augmentations=np.repeat(position, examples).astype(np.int32),
         examples=(np.arange(len(inputs)) - np.repeat(puzzles[:-1], examples)).astype(np.int32),
     )
+
+
+def _check_range(where: str, values: NDArray[Any], limit: int) -> None:
+    if len(values) and not (values.min() >= 0 and values.max() < limit):
+        raise SourceError(f"{where}: has values {values.min()} to {values.max()}; expected 0 to {limit - 1}")
 
 
 def _bounds(path: Path, array: NDArray[Any], total: int, what: str) -> NDArray[np.int64]:
@@ -314,16 +311,10 @@ def _parquet_rows(path: Path, table: Any, facts: dict[str, int]) -> Rows:
         flat = column.flatten().to_numpy(zero_copy_only=False)
         if len(flat) != table.num_rows * facts["seq_len"]:
             raise SourceError(f"{path}: {name} has {len(flat):,} cells for {table.num_rows:,} rows")
-        if len(flat) and (flat.min() < 0 or flat.max() >= facts["vocab_size"]):
-            raise SourceError(f"{path}: {name} has a token outside 0 to {facts['vocab_size'] - 1}")
+        _check_range(f"{path}: {name}", flat, facts["vocab_size"])
         columns[name] = flat.astype(np.uint8).reshape(table.num_rows, facts["seq_len"])
     identifiers = columns["puzzle_identifier"]
-    if len(identifiers) and not (
-        identifiers.min() >= 0 and identifiers.max() < facts["num_puzzle_identifiers"]
-    ):
-        raise SourceError(
-            f"{path}: has a puzzle identifier outside 0 to {facts['num_puzzle_identifiers'] - 1}"
-        )
+    _check_range(f"{path}: puzzle_identifier", identifiers, facts["num_puzzle_identifiers"])
     return Rows(
         inputs=columns["inputs"],
         labels=columns["labels"],
@@ -338,18 +329,13 @@ def _in_order(folder: Path, split: str, rows: Rows) -> Rows:
     """Check that groups, augmentations and examples count up from 0, with complete augmentations; return the rows."""
     if not len(rows):
         raise SourceError(f"{folder}: {split} has no rows")
-    new_group = np.concatenate([[True], np.diff(rows.groups) != 0])
-    new_puzzle = new_group | np.concatenate([[True], np.diff(rows.augmentations) != 0])
-    starts, puzzles = np.flatnonzero(new_group), np.flatnonzero(new_puzzle)
-    examples = np.diff(np.append(puzzles, len(rows)))
-    of_group = np.cumsum(new_group)[puzzles] - 1
-    position = np.arange(len(puzzles)) - np.searchsorted(puzzles, starts)[of_group]
-    whole = (
-        np.array_equal(rows.groups, np.cumsum(new_group) - 1)
-        and np.array_equal(rows.augmentations[puzzles], position)
-        and np.array_equal(rows.examples, np.arange(len(rows)) - np.repeat(puzzles, examples))
-        and (examples == examples[np.searchsorted(puzzles, starts)][of_group]).all()
-    )
+    try:
+        first_rows, _, _ = group_counts(rows)
+        whole = np.array_equal(
+            rows.groups, np.searchsorted(first_rows, np.arange(len(rows)), side="right") - 1
+        )
+    except ValueError:
+        whole = False
     if not whole:
         raise SourceError(f"{folder}: the {split} rows are not whole groups in order")
     return rows

@@ -8,12 +8,11 @@ Neighbours: `sources.columns` finds the columns; `kinds.sudoku.source` and `kind
 from __future__ import annotations
 
 import csv
-import dataclasses
 import itertools
 import math
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import NamedTuple, Self
 
@@ -57,11 +56,8 @@ class SourceRows:
 
     def take(self, positions: NDArray[np.int64] | slice) -> Self:
         """Return the rows at `positions`."""
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return dataclasses.replace(
-            self,
-            **{name: value[positions] for name, value in values.items() if isinstance(value, np.ndarray)},
-        )
+        arrays = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        return replace(self, **{name: value[positions] for name, value in arrays.items()})
 
 
 class TextRow(NamedTuple):
@@ -157,27 +153,25 @@ def read_rows(
     progress = progress or NoProgress()
     progress.start(f"read {source.spec.name or source.shown}", None, "rows")
     questions, answers = bytearray(), bytearray()
-    ratings, lines, numbers = array("f"), array("q"), array("q")
-    rejects: dict[int, Reject] = {}
+    ratings, lines = array("f"), array("q")
+    rejects: list[Reject] = []
     count = 0
     try:
         texts = read(source)
         while batch := list(itertools.islice(texts, ROWS_AT_ONCE)):
-            read_batch = _decode(batch, decoder)
-            good = np.flatnonzero(read_batch.good)
-            questions += read_batch.questions[good].tobytes()
-            answers += read_batch.answers[good].tobytes()
-            ratings.frombytes(read_batch.ratings[good].tobytes())
-            lines.extend(batch[position].line for position in good.tolist())
-            numbers.extend((good + count).tolist())
-            for position, problem in read_batch.problems.items():
+            good, problems = _decode(batch, decoder)
+            questions += good.questions.tobytes()
+            answers += good.answers.tobytes()
+            ratings.frombytes(good.ratings.tobytes())
+            lines.frombytes(good.lines.tobytes())
+            for position, problem in problems.items():
                 row = batch[position]
                 if row.firm:
                     raise SourceError(
                         f"{source.shown}:{row.line}: {problem}. Put a blank line between the grids: without it, grids "
                         "after a bad one may be shifted, so none is skipped"
                     )
-                rejects[count + position] = Reject(source.shown, row.line, problem)
+                rejects.append(Reject(source.shown, row.line, problem))
             count += len(batch)
             progress.advance(len(batch))
     except UnicodeDecodeError as error:
@@ -196,24 +190,13 @@ def read_rows(
     )
     repeated = _repeated(found) if distinct else {}
     for position, first in repeated.items():
-        reason = f"the same {noun} as line {first}"
-        rejects[numbers[position]] = Reject(source.shown, lines[position], reason)
-    return _without(found, repeated), [rejects[number] for number in sorted(rejects)]
+        rejects.append(Reject(source.shown, lines[position], f"the same {noun} as line {first}"))
+    return _without(found, repeated), sorted(rejects, key=lambda reject: reject.line)
 
 
-class _Batch(NamedTuple):
-    """A batch of rows with their cells: which are `good`, and the problems of the others."""
-
-    questions: NDArray[np.uint8]
-    answers: NDArray[np.uint8]
-    ratings: NDArray[np.float32]
-    good: NDArray[np.bool_]
-    problems: dict[int, str]
-
-
-def _decode(batch: list[TextRow], decoder: Decoder) -> _Batch:
-    """Decode the rows of a batch; rows of unusual form are decoded one by one."""
-    _, texts, answer_texts, rating_texts, known_problems, _ = zip(*batch, strict=True)
+def _decode(batch: list[TextRow], decoder: Decoder) -> tuple[StatedRows, dict[int, str]]:
+    """Return the valid rows of a batch, and the problems of the others; rows of unusual form are decoded one by one."""
+    lines, texts, answer_texts, rating_texts, known_problems, _ = zip(*batch, strict=True)
     questions, answers = decoder.many(texts), decoder.many(answer_texts)
     stated = np.array([bool(text) for text in answer_texts], np.bool_)
     good = decoder.is_question(questions) & (decoder.is_answer(answers) | ~stated)
@@ -237,7 +220,8 @@ def _decode(batch: list[TextRow], decoder: Decoder) -> _Batch:
             good[position] = True
         except ValueError as error:
             problems[position] = str(error)
-    return _Batch(questions, answers, ratings, good, problems)
+    rows = StatedRows(np.array(lines, np.int64), questions, answers, ratings)
+    return rows.take(np.flatnonzero(good)), problems
 
 
 def _repeated(rows: StatedRows) -> dict[int, int]:
@@ -330,7 +314,7 @@ def _decode_rating(text: str) -> float:
     try:
         rating = float(text)
     except ValueError:
-        raise ValueError(f"rating {text!r}: expected a number of 0 or more") from None
+        rating = math.nan
     if not rating >= 0:
         raise ValueError(f"rating {text!r}: expected a number of 0 or more")
     if rating > MOST_RATING or 0 < rating < LEAST_RATING:
