@@ -117,7 +117,7 @@ def peer_rates(repeats: int) -> list[float]:
 
 def measure_hard(report: Report, folder: Path, repeats: int) -> None:
     """Extreme Sudoku: rate, and its quartiles against those of Sudoku-Extreme, by our rating."""
-    puzzles, solutions = generate_hard(1, 0, 0, HARD_PUZZLES)
+    puzzles, solutions, _ = generate_hard(1, 0, 0, HARD_PUZZLES)
     report.measure(
         "generate 9x9, extreme",
         lambda: generate_hard(1, 0, 0, HARD_PUZZLES // 5),

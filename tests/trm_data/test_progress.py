@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from trm_data.records import Rows
 from trm_data.show import progress
-from trm_data.show.progress import LineProgress
-from trm_data.show.progress_bar import rich_progress
+from trm_data.show.progress import LineProgress, rich_progress
 from trm_data.verify.checker import row_prints, shared_rows
 
 

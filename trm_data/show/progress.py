@@ -10,7 +10,13 @@ import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import IO, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
+
+from typing_extensions import override
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
 
 FIRST_S = 5.0
 """Time until a stage's first progress line without a terminal (s); the next line comes after twice the elapsed time."""
@@ -84,7 +90,46 @@ def terminal_progress(*, quiet: bool = False) -> Generator[Progress, None, None]
         yield lines
         lines.finish()
         return
-    from trm_data.show.progress_bar import rich_progress
-
     with rich_progress() as bars:
         yield bars
+
+
+class _BarProgress:
+    """A `Progress` that draws one bar for each stage."""
+
+    def __init__(self, bars: Bars) -> None:
+        self._bars = bars
+        self._task: TaskID | None = None
+
+    def start(self, stage: str, total: int | None, unit: str) -> None:
+        """Add a bar."""
+        self._task = self._bars.add_task(stage, total=total, unit=unit)
+
+    def advance(self, count: int) -> None:
+        """Advance the newest bar."""
+        if self._task is not None:
+            self._bars.advance(self._task, count)
+
+
+@contextmanager
+def rich_progress() -> Generator[_BarProgress, None, None]:
+    """Show bars on stderr within the context: stage, bar, count, rate, time left."""
+    from rich import progress
+    from rich.console import Console
+    from rich.text import Text
+
+    class RateColumn(progress.ProgressColumn):
+        @override
+        def render(self, task: progress.Task) -> Text:
+            rate = task.finished_speed or task.speed
+            return Text(f"{rate:,.0f} {task.fields['unit']}/s" if rate else "")
+
+    columns = (
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        RateColumn(),
+        progress.TimeRemainingColumn(compact=True),
+    )
+    with progress.Progress(*columns, console=Console(stderr=True)) as bars:
+        yield _BarProgress(bars)

@@ -91,8 +91,6 @@ def generate_mazes(
     min_path: int,
     wall_low: float,
     wall_high: float,
-    *,
-    most_layouts: int = MOST_LAYOUTS,
 ) -> NDArray[np.uint8]:
     """Return the inputs with numbers `start` to `start + count - 1`, uint8 [count, S].
 
@@ -106,11 +104,9 @@ def generate_mazes(
         min_path: Minimum number of steps from S to G.
         wall_low: Minimum share of wall cells.
         wall_high: Maximum share of wall cells.
-        most_layouts: Maximum number of layouts tried for one maze.
     """
-    return _generate(seed, stream, start, count, rows, columns, min_path, wall_low, wall_high, most_layouts)[
-        0
-    ]
+    mazes, _ = _generate(seed, stream, start, count, rows, columns, min_path, wall_low, wall_high)
+    return mazes
 
 
 def generate_unique_mazes(
@@ -165,7 +161,6 @@ def _generate(
     min_path: int,
     wall_low: float,
     wall_high: float,
-    most_layouts: int,
 ) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     """Return the result of `generate_mazes`, and for each layout the share of its pairs that are long."""
     from trm_data.kinds.maze import generate_kernels as maze_kernels  # imports numba
@@ -194,14 +189,14 @@ def _generate(
         low,
         high,
         choose_scale(rows, columns, min_path, low, high),
-        most_layouts,
+        MOST_LAYOUTS,
         mazes,
         shares,
     )
     if written < count:
         raise SpecError(
             f"no maze of {rows}x{columns} cells with {low} to {high} walls and a path of at least {min_path} "
-            f"steps among {most_layouts:,} random layouts: Choose a shorter path (default at this size: "
+            f"steps among {MOST_LAYOUTS:,} random layouts: Choose a shorter path (default at this size: "
             f"{usual_min_path(rows, columns, unique=False)}) or another range of walls"
         )
     return mazes, shares

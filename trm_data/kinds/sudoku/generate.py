@@ -74,8 +74,10 @@ RATING_QUANTILES = (
 
 def generate_hard(
     seed: int, stream: int, start: int, count: int
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]]:
     """Return puzzles and solutions with numbers `start` to `start + count - 1`, each uint8 [count, 81].
+
+    Also return the guesses of each puzzle over all images of `rate`, int64 [count].
 
     Args:
         seed: Unsigned 64-bit.
@@ -83,14 +85,6 @@ def generate_hard(
         start: First puzzle number.
         count: N.
     """
-    puzzles, solutions, _ = generate_counted(seed, stream, start, count)
-    return puzzles, solutions
-
-
-def generate_counted(
-    seed: int, stream: int, start: int, count: int
-) -> tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int64]]:
-    """Return the result of `generate_hard`, and the guesses of each puzzle over all images of `rate`, int64 [count]."""
     from trm_data.kinds.sudoku import generate_kernels as hard_kernels  # imports numba
 
     if count < 0 or start < 0 or start + count > 1 << 62:

@@ -35,7 +35,7 @@ from trm_data.kinds.choosing import (
     Stream,
 )
 from trm_data.kinds.grids import StreamKind
-from trm_data.kinds.sudoku.generate import generate
+from trm_data.kinds.sudoku.generate import generate, generate_hard
 from trm_data.kinds.sudoku.options import SudokuOptions
 from trm_data.kinds.sudoku.solve import legal_grids, rate, solve
 from trm_data.kinds.sudoku.source import (
@@ -307,9 +307,7 @@ def _bucket(options: SudokuOptions, candidates: Candidates) -> NDArray[np.int64]
 def _generated(seed: int, options: SudokuOptions, stream: int, bounds: tuple[int, int]) -> Candidates:
     start, stop = bounds
     if options.difficulty == "extreme":
-        from trm_data.kinds.sudoku.generate import generate_hard
-
-        puzzles, solutions = generate_hard(seed, stream, start, stop - start)
+        puzzles, solutions, _ = generate_hard(seed, stream, start, stop - start)
     else:
         puzzles, solutions = generate(seed, stream, start, stop - start, *options.box)
     unstated = np.full(stop - start, np.nan, np.float32)

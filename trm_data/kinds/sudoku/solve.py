@@ -32,19 +32,15 @@ class Solved:
     """Number of solutions found, int32 [N], at most `limit`."""
     guesses: NDArray[np.int64]
     """Number of candidates assumed until the search ended, int64 [N]."""
-    limited: NDArray[np.bool_]
-    """Whether `node_limit` ended the search, so that `counts` may be too low, bool [N]."""
 
 
-def solve(
-    puzzles: NDArray[np.uint8], box_rows: int, box_columns: int, *, limit: int = 2, node_limit: int = 0
-) -> Solved:
-    """Search each puzzle until `limit` solutions are found, or `node_limit` guesses made (0: no limit)."""
+def solve(puzzles: NDArray[np.uint8], box_rows: int, box_columns: int, *, limit: int = 2) -> Solved:
+    """Search each puzzle until `limit` solutions are found."""
     from trm_data.kinds.sudoku.solve_kernels import (
         FIRST_CELL,  # imports numba, which describing a solver does not need
     )
 
-    return _search(puzzles, box_rows, box_columns, limit, node_limit, FIRST_CELL)
+    return _search(puzzles, box_rows, box_columns, limit, 0, FIRST_CELL)
 
 
 def rate(puzzles: NDArray[np.uint8], box_rows: int, box_columns: int) -> NDArray[np.float32]:
@@ -94,7 +90,7 @@ def legal_grids(grids: NDArray[np.uint8], box_rows: int, box_columns: int) -> ND
 def _search(
     puzzles: NDArray[np.uint8], box_rows: int, box_columns: int, limit: int, node_limit: int, branching: int
 ) -> Solved:
-    """Search like `solve`, with a given branching rule."""
+    """Search like `solve`, with a given branching rule, up to `node_limit` guesses (0: no limit)."""
     from trm_data.kinds.sudoku import solve_kernels as sudoku_kernels
 
     puzzles = check_grids("puzzles", puzzles, box_rows, box_columns)
@@ -115,7 +111,6 @@ def _search(
         solutions=_transpose(solutions, side) if transposed else solutions,
         counts=infos[:, sudoku_kernels.FOUND].astype(np.int32),
         guesses=infos[:, sudoku_kernels.GUESSES].copy(),
-        limited=infos[:, sudoku_kernels.HIT] != 0,
     )
 
 

@@ -200,21 +200,21 @@ def plain(text: str, side: int) -> str:
 def _decode(text: str, side: int, digits: str) -> NDArray[np.uint8]:
     """Decode a grid from text, or from a JSON list of numbers with 0 for a blank."""
     stated, text = text, plain(text, side)
-    if not is_json(text):
-        if len(text) != side * side and SCIENTIFIC.fullmatch(stated):
+    if is_json(text):
+        return decode_numbers(text, side)
+    if len(text) != side * side:
+        if SCIENTIFIC.fullmatch(stated):
             raise ValueError(
                 f"{stated!r} is a number that a spreadsheet has rounded: export the column as text"
             )
-        if len(text) != side * side and stated.isdecimal() and len(stated) < side * side < len(stated) + side:
-            expected = f"expected {side * side} characters, got {len(stated)}"
+        expected = f"expected {side * side} characters, got {len(text)}"
+        if stated.isdecimal() and len(stated) < side * side < len(stated) + side:
             raise ValueError(
                 f"{expected}; a spreadsheet drops zeros at the beginning: export the column as text"
             )
-        if len(text) != side * side and (box := USUAL_BOXES.get(len(text))):
-            expected = f"expected {side * side} characters, got {len(text)}"
+        if box := USUAL_BOXES.get(len(text)):
             raise ValueError(f"{expected}, as many as a grid of {box} boxes has (--box {box})")
-        return decode_grid(text, side, digits)
-    return decode_numbers(text, side)
+    return decode_grid(text, side, digits)
 
 
 def decode_numbers(text: str, side: int) -> NDArray[np.uint8]:
