@@ -154,11 +154,6 @@ class Groups:
         return np.diff(self.first_examples)
 
     @property
-    def num_base(self) -> int:
-        """Number of examples of the originals."""
-        return len(self.inputs)
-
-    @property
     def num_puzzles(self) -> int:
         """Number of augmentations of all groups, originals included."""
         return int(self.augmentations.counts.sum())
@@ -202,11 +197,6 @@ class Groups:
 def _positions(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return 0 to `count - 1` for each of `counts`, concatenated, int64 [sum of counts]."""
     return np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-
-
-def single_examples(count: int) -> NDArray[np.int64]:
-    """Return `Groups.first_examples` for groups of one example each."""
-    return np.arange(count + 1, dtype=np.int64)
 
 
 def group_ranges(rows_per_group: NDArray[np.int64], examples: int) -> Iterator[tuple[int, int]]:

@@ -106,7 +106,9 @@ def build_dataset(
         selection = kind.select(spec, sources, engine=engine, progress=progress, cache=layout.generated)
         jobs = _plan_shards(kind, folder, lease, spec, selection, shard_examples)
         splits = selection.splits.values()
-        rows = sum(groups.num_base if spec.augment == "virtual" else groups.num_examples for groups in splits)
+        rows = sum(
+            len(groups.inputs) if spec.augment == "virtual" else groups.num_examples for groups in splits
+        )
         progress.start("write rows", rows, "examples")
         written = engine.run(
             write_job,
@@ -142,7 +144,7 @@ def _plan_shards(
     identifier_each = kind.geometry(spec).identifier_each
     jobs: list[ShardJob] = []
     for split, groups in selection.splits.items():
-        examples = groups.num_base if spec.augment == "virtual" else groups.num_examples
+        examples = len(groups.inputs) if spec.augment == "virtual" else groups.num_examples
         count = min(len(groups), -(-examples // shard_examples))
         bounds = [len(groups) * shard // count for shard in range(count + 1)]
         for shard in range(count):

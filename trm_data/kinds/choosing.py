@@ -30,7 +30,6 @@ from trm_data.records import (
     Reject,
     Selection,
     SourceFile,
-    single_examples,
 )
 from trm_data.seeds.draws import Purpose, shuffled
 from trm_data.show.progress import Progress
@@ -416,7 +415,7 @@ def chosen_groups(
     return Groups(
         inputs=chosen.inputs,
         labels=chosen.labels,
-        first_examples=single_examples(count),
+        first_examples=np.arange(count + 1, dtype=np.int64),
         augmentations=augmentations,
         keys=np.arange(count, dtype=np.int64),
         first_identifiers=np.zeros(count, np.int32),

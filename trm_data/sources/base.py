@@ -27,7 +27,7 @@ from typing import IO, Any, Literal, cast
 
 from trm_data.errors import SourceError, SpecError, closest, needs_extra, without_credentials
 from trm_data.sources.columns import EXCEL_SEPARATORS, find_separator
-from trm_data.sources.unpack import ALWAYS_READ, BROKEN, bounded, decompressor, find_magic
+from trm_data.sources.unpack import ALWAYS_READ, BROKEN, Bounded, decompressor, find_magic
 from trm_data.sources.unpack import ENDINGS as PACKED
 from trm_data.specs import SUDOKU_EXTREME, SourceSpec
 from trm_data.storage.atomic import file_sha256
@@ -316,7 +316,7 @@ def open_bytes(path: Path, shown: str) -> Generator[IO[bytes], None, None]:
             return
         try:
             with opener(raw) as stream:
-                yield bounded(stream, path.stat().st_size, shown)
+                yield io.BufferedReader(Bounded(stream, path.stat().st_size, shown))
         except BROKEN as error:
             raise SourceError(f"{shown}: broken {kind} file ({error})") from error
 

@@ -9,14 +9,11 @@ import lzma
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, Any
 
 from typing_extensions import override
 
 from trm_data.errors import SourceError
-
-if TYPE_CHECKING:
-    pass
 
 ENDINGS = (".gz", ".bz2", ".xz", ".zst")
 MAGIC = {
@@ -65,13 +62,8 @@ def decompressor(kind: str) -> Callable[[IO[bytes]], Any] | None:
     }.get(kind)
 
 
-def bounded(stream: Any, packed: int, shown: str) -> IO[bytes]:
-    """Return a stream of decompressed content that raises an error if it is too long."""
-    return cast(IO[bytes], io.BufferedReader(_Bounded(stream, packed, shown)))
-
-
-class _Bounded(io.RawIOBase):
-    """Stream that counts the bytes read."""
+class Bounded(io.RawIOBase):
+    """Stream of decompressed content that raises an error if it is too long."""
 
     def __init__(self, stream: Any, packed: int, shown: str) -> None:
         self._stream, self._packed, self._shown, self._read = stream, packed, shown, 0

@@ -40,7 +40,7 @@ class Stored:
         md5: md5 of an object's bytes, hexadecimal, computed by the bucket.
         sha256: sha256 of an object's bytes, recorded in its metadata by the upload. Empty for other objects, and
             if the recorded md5 shows that the bytes were replaced later.
-        proved: The md5 in the metadata equals the md5 computed by the bucket, so `sha256` belongs to these bytes.
+        digest_verified: The md5 in the metadata is that computed by the bucket, so `sha256` belongs to these bytes.
     """
 
     name: str
