@@ -142,9 +142,8 @@ def read_example(layout: Layout, name: str, split: Split, index: int) -> Example
     kind = load_kind(manifest.kind)
     if manifest.virtual:
         groups, reader = open_virtual(layout.dataset(manifest.name), manifest, split)
-        rows = np.array([index], np.int64)
-        picks = groups.picks(rows)
-        batch = reader.gather(picks, rows)
+        picks = groups.picks(np.array([index], np.int64))
+        batch = reader.gather(picks)
         numbers = int(picks.groups[0]), int(picks.augmentations[0])
         inputs, labels = batch["inputs"][0].astype(np.uint8), batch["labels"][0].astype(np.uint8)
     else:

@@ -13,10 +13,10 @@ A file has the default name that a build would give the dataset (docs/decisions/
 from __future__ import annotations
 
 import tomllib
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from trm_data.errors import BuildError, SpecError, no_such
 from trm_data.kinds.registry import kind_names, make_fields
@@ -40,10 +40,6 @@ class NamedDataset:
     aliases: tuple[str, ...] = ()
     """Former names, and names in the study."""
     options: dict[str, object]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values."""
-        return asdict(self)
 
     def request(self) -> BuildRequest:
         """Return the request to build it."""

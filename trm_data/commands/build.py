@@ -175,7 +175,7 @@ def _print_named(*, as_json: bool) -> None:
     from trm_data.named import named_datasets
     from trm_data.show.render import print_table
 
-    named = named_datasets().values()
+    named = list(named_datasets().values())
     rows = [(dataset.name, dataset.digest[:12] or "-", dataset.about) for dataset in named]
     said = partial(print_table, ["named dataset", "digest", "what"], rows)
-    emit([dataset.to_json() for dataset in named], said, as_json=as_json)
+    emit(named, said, as_json=as_json)

@@ -177,7 +177,7 @@ class Dataset:
 
     def gather(self, picks: Picks) -> Batch:
         """Return the picked rows as a batch."""
-        return self.reader.gather(picks, None)
+        return self.reader.gather(picks)
 
     def read(self, rows: NDArray[np.int64]) -> Batch:
         """Return the rows with these numbers as a batch.
@@ -191,7 +191,7 @@ class Dataset:
         rows = given.astype(np.int64)
         if len(rows) and not (int(rows.min()) >= 0 and int(rows.max()) < len(self)):
             raise IndexError(f"rows {rows.min()} to {rows.max()}: {self.name} has {len(self):,}, from 0")
-        return self.reader.gather(self.groups.picks(rows), rows)
+        return self.reader.gather(self.groups.picks(rows))
 
 
 def whole_number(what: str, value: object) -> int:

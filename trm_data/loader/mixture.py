@@ -139,7 +139,6 @@ def open_mixture(
     root: Root | None = None,
     split: str = "train",
     *,
-    budget_bytes: int = RESIDENT_BUDGET_BYTES,
     shared_puzzles: SharedPuzzles = "refuse",
 ) -> Mixture:
     """Open datasets by name and mix them.
@@ -152,7 +151,6 @@ def open_mixture(
         weights: Names of built datasets and their weights.
         root: Root folder, `gs://bucket/prefix`, a layout or a store; default: `$TRM_ROOT`, else `./trm`.
         split: `train`, `validation` or `test`.
-        budget_bytes: Memory for the decoded rows of all datasets together.
         shared_puzzles: `refuse` raises SpecError for training puzzles that another dataset tests; `drop` leaves them
             out of the batches.
 
@@ -167,7 +165,7 @@ def open_mixture(
         )
     if shared_puzzles not in get_args(SharedPuzzles):
         raise SpecError(f"shared_puzzles: expected refuse or drop (got {shared_puzzles!r})")
-    share, layout = budget_bytes // max(1, len(weights)), resolve_root(root)
+    share, layout = RESIDENT_BUDGET_BYTES // max(1, len(weights)), resolve_root(root)
     mixture = make_mixture(
         [(open_dataset(name, layout, split, budget_bytes=share), weight) for name, weight in weights.items()]
     )

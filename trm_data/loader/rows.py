@@ -69,8 +69,8 @@ class GroupTable:
 class RowReader(Protocol):
     """Reader of a dataset's rows."""
 
-    def gather(self, picks: Picks, rows: NDArray[np.int64] | None) -> Batch:
-        """Return the picked rows as a batch; `rows` are their numbers if the caller knows them."""
+    def gather(self, picks: Picks) -> Batch:
+        """Return the picked rows as a batch."""
         ...
 
 
@@ -92,8 +92,8 @@ class VirtualRows:
     identifier_each: bool
     sequence_length: int
 
-    def gather(self, picks: Picks, rows: NDArray[np.int64] | None) -> Batch:
-        """Augment base puzzles; `rows` is ignored, because the picks have the same information."""
+    def gather(self, picks: Picks) -> Batch:
+        """Augment base puzzles."""
         shape = (len(picks), self.sequence_length)
         inputs, labels = np.empty(shape, np.uint8), np.empty(shape, np.uint8)
         ks = self.augmentations.ks(picks.groups, picks.augmentations)
@@ -145,10 +145,9 @@ class StoredRows:
     rows: Rows
     groups: GroupTable
 
-    def gather(self, picks: Picks, rows: NDArray[np.int64] | None) -> Batch:
-        """Copy rows into a batch; compute the row numbers from the picks if they are not given."""
-        if rows is None:
-            rows = self.groups.rows(picks)
+    def gather(self, picks: Picks) -> Batch:
+        """Copy rows into a batch."""
+        rows = self.groups.rows(picks)
         shape = (len(rows), self.rows.inputs.shape[1])
         inputs, labels = np.empty(shape, np.uint8), np.empty(shape, np.uint8)
         identifiers = np.empty(len(rows), np.int32)

@@ -106,11 +106,6 @@ def form_of_rows(options: MazeOptions, found: ImportedRows) -> MazeOptions:
     return replace(options, labels=labels)
 
 
-def symmetries(rows: int, columns: int) -> int:
-    """Return the number of symmetries of a grid, the identity included."""
-    return 8 if rows == columns else 4
-
-
 def shape_options(rows: int, columns: int, vocabulary_size: int) -> MazeOptions:
     """Return the options of a grid of this size."""
     return MazeOptions(rows=rows, columns=columns)
@@ -176,7 +171,8 @@ class BuildMaze(PuzzleFields):
             unique=self.unique,
             labels=self.labels or ("rule" if self.aug else "moved"),
         )
-        aug = self.aug - 1 if self.aug == symmetries(rows, columns) else self.aug  # 8 is accepted as "all"
+        symmetries = 8 if rows == columns else 4
+        aug = self.aug - 1 if self.aug == symmetries else self.aug  # 8 is accepted as "all"
         return self.make_request("maze", options, allowed, aug=aug, hub=MAZE_HARD)
 
 

@@ -107,7 +107,9 @@ class SudokuSymmetry:
         q, structure = divmod(index, shape.structure)
         rest, transpose = divmod(structure, shape.transpose)
         columns, rows = divmod(rest, shape.rows)
-        rank = (q * shape.digit_stride + _digit_offset(structure, shape, side)) % math.factorial(side)
+        # Without an index for every element, each structure begins at another digit permutation.
+        offset = 0 if shape.digit_stride == 1 else mix_word(structure)
+        rank = (q * shape.digit_stride + offset) % math.factorial(side)
         return cls(
             box_rows,
             box_columns,
@@ -226,11 +228,6 @@ def _line_tables(
     columns = np.empty((shape.columns if shape.columns <= _LARGEST_TABLE else 0, side), np.uint8)
     sudoku_kernels.fill_lines(columns, of_columns, of_rows)
     return of_rows, of_columns, rows, columns
-
-
-def _digit_offset(structure: int, shape: Radices, side: int) -> int:
-    """Return the rank of a structure's first digit permutation, if not every element has an index; else 0."""
-    return 0 if shape.digit_stride == 1 else mix_word(structure) % math.factorial(side)
 
 
 def _lines_from_rank(rank: int, size: int, bands: int) -> tuple[int, ...]:
