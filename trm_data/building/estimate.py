@@ -16,7 +16,7 @@ from trm_data.manifest import Manifest, find_manifest
 from trm_data.named import names_of
 from trm_data.records import Selection
 from trm_data.show.progress import NoProgress
-from trm_data.sources.base import SourceRef, check_folder
+from trm_data.sources.base import check_folder
 from trm_data.specs import BUILDER_VERSION, BuildRequest, DatasetSpec, SourceSpec
 from trm_data.storage.root import DatasetFolder, Layout
 
@@ -162,13 +162,10 @@ def _look_into_files(
     with kind.open_sources(request.source, request.test_source, request.options) as sources:
         spec = request.spec(sources.main.spec, None if sources.test is None else sources.test.spec)
         there = already_built(find_folder(layout, request, spec), spec)
-        if there is not None or not is_compiled(request.kind) or not all(map(_is_small, refs)):
+        files = [Path(ref.path).expanduser() for ref in refs]
+        small = all(file.is_file() and file.stat().st_size <= READ_BYTES for file in files)
+        if there is not None or not is_compiled(request.kind) or not small:
             return there, None
         with closing(LocalEngine(workers=1)) as engine:
             cache = layout.generated
             return None, kind.select(spec, sources, engine=engine, progress=NoProgress(), cache=cache)
-
-
-def _is_small(ref: SourceRef) -> bool:
-    path = Path(ref.path).expanduser()
-    return path.is_file() and path.stat().st_size <= READ_BYTES

@@ -19,7 +19,6 @@ from trm_data.engine.local import LocalEngine
 from trm_data.errors import SpecError
 from trm_data.kernel import compile_parts
 from trm_data.kinds import base
-from trm_data.kinds.base import Kind
 from trm_data.kinds.registry import code_of, is_compiled, load_kind, warm_module
 from trm_data.manifest import Manifest
 from trm_data.records import Selection
@@ -104,7 +103,7 @@ def build_dataset(
             compile_parts(warm_module(request.kind), progress, generated=request.source.kind == "generated")
             engine.prepare(warm_module(request.kind))
         selection = kind.select(spec, sources, engine=engine, progress=progress, cache=layout.generated)
-        jobs = _plan_shards(kind, folder, lease, spec, selection, shard_examples)
+        jobs = _plan_shards(folder, lease, spec, selection, shard_examples)
         splits = selection.splits.values()
         rows = sum(
             len(groups.inputs) if spec.augment == "virtual" else groups.num_examples for groups in splits
@@ -133,7 +132,6 @@ def check_shard_examples(shard_examples: int) -> None:
 
 
 def _plan_shards(
-    kind: Kind,
     folder: DatasetFolder,
     lease: Lease,
     spec: DatasetSpec,
@@ -141,7 +139,6 @@ def _plan_shards(
     shard_examples: int,
 ) -> list[ShardJob]:
     """Cut every split into shards of whole groups, with about the same number of groups each."""
-    identifier_each = kind.geometry(spec).identifier_each
     jobs: list[ShardJob] = []
     for split, groups in selection.splits.items():
         examples = len(groups.inputs) if spec.augment == "virtual" else groups.num_examples
@@ -151,5 +148,5 @@ def _plan_shards(
             start, stop = bounds[shard], bounds[shard + 1]
             file = shard_name(split, shard, count)
             part = groups.slice(start, stop)
-            jobs.append(ShardJob(spec, split, folder, file, part, start, identifier_each, lease))
+            jobs.append(ShardJob(spec, split, folder, file, part, start, lease))
     return jobs

@@ -37,7 +37,6 @@ class ShardJob:
         file: Name of the shard within it.
         groups: The base puzzles of this shard.
         first_group: Number of the first group in its split.
-        identifier_each: Whether every augmentation has its own identifier.
         lease: Lease of the folder.
     """
 
@@ -47,7 +46,6 @@ class ShardJob:
     file: str
     groups: Groups
     first_group: int
-    identifier_each: bool
     lease: Lease
 
 
@@ -92,7 +90,7 @@ def write_job(job: ShardJob) -> WrittenShard:
                 start,
                 stop,
                 first_group=job.first_group,
-                identifier_each=job.identifier_each,
+                identifier_each=kind.geometry(job.spec).identifier_each,
             )
             made_parts.append(MadeRows(made.elements[rows.examples == 0], made.offsets))
             yield rows

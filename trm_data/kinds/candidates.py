@@ -102,15 +102,11 @@ def cached_block(
             folder.mkdir(parents=True, exist_ok=True)
             for left in folder.glob(f".tmp-*-{path.name}"):  # of a killed build
                 left.unlink(missing_ok=True)
-            write_bytes(path, _to_bytes(found))
+            sink = io.BytesIO()
+            np.savez_compressed(sink, allow_pickle=False, **found.columns())
+            content = sink.getvalue()
+            write_bytes(path, hashlib.sha256(content).digest() + content)
     return found
-
-
-def _to_bytes(candidates: Candidates) -> bytes:
-    sink = io.BytesIO()
-    np.savez_compressed(sink, allow_pickle=False, **candidates.columns())
-    content = sink.getvalue()
-    return hashlib.sha256(content).digest() + content
 
 
 def _read(path: Path, bounds: tuple[int, int]) -> Candidates | None:
