@@ -236,24 +236,26 @@ class KnownDuplicate:
         train_task: Name; equal to `test_task` if a task's test pair is the image of one of its own
             demonstrations.
         test_task: Name.
+        exact: Whether the pairs are identical, or equal only up to colours and dihedral.
         note: Which pairs are equal.
     """
 
     train_task: str
     test_task: str
+    exact: bool
     note: str
 
 
 KNOWN_DUPLICATES = (
-    KnownDuplicate("40853293", "070dd51e", "the same task: demonstrations and test pair are equal"),
-    KnownDuplicate("caa06a1f", "50a16a69", "training pair 3 is an image of test pair 1"),
-    KnownDuplicate("00576224", "00576224", "training pair 2 is an image of test pair 1"),
-    KnownDuplicate("3979b1a8", "3979b1a8", "training pairs 1 and 2 are images of test pair 1"),
-    KnownDuplicate("66e6c45b", "66e6c45b", "training pairs 1 and 2 are images of test pair 1"),
-    KnownDuplicate("94414823", "94414823", "training pairs 1, 2 and 3 are images of test pair 1"),
-    KnownDuplicate("992798f6", "992798f6", "training pair 4 is an image of test pair 1"),
-    KnownDuplicate("ca8de6ea", "ca8de6ea", "training pairs 1, 2 and 3 are images of test pair 1"),
-    KnownDuplicate("f3e62deb", "f3e62deb", "training pair 4 is an image of test pair 1"),
+    KnownDuplicate("40853293", "070dd51e", True, "the same task: demonstrations and test pair are equal"),
+    KnownDuplicate("caa06a1f", "50a16a69", False, "training pair 3 is an image of test pair 1"),
+    KnownDuplicate("00576224", "00576224", False, "training pair 2 is an image of test pair 1"),
+    KnownDuplicate("3979b1a8", "3979b1a8", False, "training pairs 1 and 2 are images of test pair 1"),
+    KnownDuplicate("66e6c45b", "66e6c45b", False, "training pairs 1 and 2 are images of test pair 1"),
+    KnownDuplicate("94414823", "94414823", False, "training pairs 1, 2 and 3 are images of test pair 1"),
+    KnownDuplicate("992798f6", "992798f6", False, "training pair 4 is an image of test pair 1"),
+    KnownDuplicate("ca8de6ea", "ca8de6ea", False, "training pairs 1, 2 and 3 are images of test pair 1"),
+    KnownDuplicate("f3e62deb", "f3e62deb", False, "training pair 4 is an image of test pair 1"),
 )
 """All known duplicates in the standard ARC-1 dataset."""
 
