@@ -173,7 +173,9 @@ def to_html(page: Page) -> str:
             for pictures, blocks in groupby(page.blocks, lambda block: isinstance(block, Picture))
         ],
         anchor=_anchor,
-        cell_class=_cell_class,
+        cell_class=lambda text: (
+            "number" if NUMBER.fullmatch(text) else "short" if len(text) <= SHORT else "long"
+        ),
         inline=_inline,
         svg=lambda drawing: Markup(svg(drawing)),
     )
@@ -197,10 +199,6 @@ def _kinds(blocks: Iterable[Block]) -> list[tuple[str, Block]]:
 
 def _anchor(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-
-
-def _cell_class(text: str) -> str:
-    return "number" if NUMBER.fullmatch(text) else "short" if len(text) <= SHORT else "long"
 
 
 def _inline(picture: Picture) -> Markup:

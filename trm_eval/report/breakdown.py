@@ -99,8 +99,17 @@ def scaling_pictures(layout: Layout, group: Group, problems: list[str]) -> list[
         return []  # the figure by supervision step shows the same
     title = "Accuracy against network calls"
     says = "exact accuracy over the applications of a stack of layers a puzzle, with 95% intervals"
-    curves = scaling_curves(names, asked.rows)
-    return _pictures(group, "scaling", title, says, asked, lambda axis: paint_scaling(axis, curves))
+
+    def paint(axis: Any) -> None:
+        curves = scaling_curves(names, asked.rows)
+        for style, (_, own) in zip(looks([name for name, _ in curves], 60), curves, strict=True):
+            plot_shares(axis, [row["network_calls"] for row in own], own, style)
+        axis.set_xscale("log", base=2)
+        axis.xaxis.set_major_formatter("{x:g}")
+        axis.set_xlabel("network calls a puzzle")
+        axis.grid()
+
+    return _pictures(group, "scaling", title, says, asked, paint)
 
 
 def scaling_curves(
@@ -128,13 +137,3 @@ def scaling_curves(
         said += [f"{row['count']:,} puzzles"] if len(counts) > 1 else []
         found.setdefault((row["evaluation"], ", ".join(said)), []).append(row)
     return [(name, sorted(own, key=lambda row: row["network_calls"])) for (_, name), own in found.items()]
-
-
-def paint_scaling(axis: Any, curves: Sequence[tuple[str, Sequence[dict[str, Any]]]]) -> None:
-    """Draw the labelled curves of `scaling_curves`."""
-    for style, (_, own) in zip(looks([name for name, _ in curves], 60), curves, strict=True):
-        plot_shares(axis, [row["network_calls"] for row in own], own, style)
-    axis.set_xscale("log", base=2)
-    axis.xaxis.set_major_formatter("{x:g}")
-    axis.set_xlabel("network calls a puzzle")
-    axis.grid()

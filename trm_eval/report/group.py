@@ -107,17 +107,15 @@ class Trend:
             f"fitted over {quantity} (x, exact % is y): {self.fit.text}, which leaves {self.left:.1f} points"
         )
         if self.fit.offset is None:
-            said += f"; {_per_doubling(float(self.fit.b * np.log10(2)))} for each doubling"
+            slope = float(self.fit.b * np.log10(2))
+            points = "less than 0.1 points either way" if abs(slope) < 0.1 else f"{slope:+.1f} points"
+            said += f"; {points} for each doubling"
         elif self.fit.ceiling is not None:
             said += f"; its ceiling is {self.fit.ceiling:.1f}%"
             said += "" if self.saturated is None else f", within a point of it from {self.saturated:,.4g} on"
         if self.band is not None and ((curve := self.fit.at(self.band.x)) > 100).any():
             said += f"; it passes 100% from {self.band.x[curve > 100].min():,.4g} on, which no accuracy can"
         return f"{said}."
-
-
-def _per_doubling(slope: float) -> str:
-    return "less than 0.1 points either way" if abs(slope) < 0.1 else f"{slope:+.1f} points"
 
 
 def trend_of(values: Sequence[float], exact: Sequence[float]) -> Trend:

@@ -125,19 +125,8 @@ def _about(groups: Sequence[Group], setting: Setting | None) -> Text:
         "differences are between the same puzzles, with p-values of McNemar's exact test, corrected within a group "
         "(Holm); their intervals (Tango) are not corrected. "
         "Curves are log-linear or a power law with a ceiling, chosen by AICc; their 95% bands come from fits to "
-        "resampled runs. "
-        f"Verdicts compare the claims of the guides with these runs{smaller}. "
-        f"{training_time([member.train_seconds for member in runs.values()])}"
+        f"resampled runs. Verdicts compare the claims of the guides with these runs{smaller}."
     )
-
-
-def training_time(seconds: Sequence[float | None]) -> str:
-    """Return a sentence about the training time of runs (seconds; None if unknown)."""
-    known = [each for each in seconds if each is not None]
-    if not known:
-        return "How long training took is unknown."
-    some = "" if len(known) == len(seconds) else f" (known for {len(known)} of {len(seconds)} runs)"
-    return f"Training took {sum(known) / 3600:.1f} h in all{some}."
 
 
 def _overview(groups: Sequence[Group]) -> Table:
@@ -225,12 +214,18 @@ def _figures(group: Group, setting: Setting | None) -> list[Block]:
         if setting is None
         else filled(MEMBERS_SQL, [setting.scale, setting.data, named]),
     )
+    fitted = group.trend is not None and group.trend.fit is not None
+    bands = (
+        "; lines join means over seeds, and bands are 95% t intervals of these means (of one seed, over puzzles)"
+        if group.quantity and not fitted
+        else ""
+    )
     pictures: list[Block] = [
         Picture(
             group.name,
             accuracy_figure(group),
             "Accuracy on the test split",
-            f"{group.name}: exact accuracy on the test split with 95% intervals{_bands(group)}",
+            f"{group.name}: exact accuracy on the test split with 95% intervals{bands}",
             queries=(tests,),
         )
     ]
@@ -257,13 +252,6 @@ def _figures(group: Group, setting: Setting | None) -> list[Block]:
             )
         )
     return pictures
-
-
-def _bands(group: Group) -> str:
-    """Return what the bands of the figure are, if they are not those of a fitted curve."""
-    if not group.quantity or (group.trend is not None and group.trend.fit is not None):
-        return ""
-    return "; lines join means over seeds, and bands are 95% t intervals of these means (of one seed, over puzzles)"
 
 
 DIFFERENT_TESTS = "the runs are tested on different puzzles"

@@ -39,10 +39,6 @@ def puzzle_blocks(layout: Layout, groups: Sequence[Group]) -> list[Block]:
 
 
 def _of_run(layout: Layout, member: Member, name: str) -> list[Block]:
-    said = Text(
-        f"The first test puzzles that `{member.run}` (no run of this report is better) solves, and the first that it "
-        "does not. In an answer, given cells are bold and answered ones blue; wrong cells have a frame and a corner."
-    )
     try:
         found: dict[Which, list[Answered]] = {
             which: answered_puzzles(layout, member.evaluation, count=count, which=which)
@@ -50,7 +46,13 @@ def _of_run(layout: Layout, member: Member, name: str) -> list[Block]:
         }
     except (DataError, EvalError) as error:
         return [Text(f"No puzzles of `{member.run}` are drawn: {without_root(layout, error)}")]
-    blocks: list[Block] = [said]
+    blocks: list[Block] = [
+        Text(
+            f"The first test puzzles that `{member.run}` (no run of this report is better) solves, and the first that "
+            "it does not. In an answer, given cells are bold and answered ones blue; wrong cells have a frame and a "
+            "corner."
+        )
+    ]
     for which, answered in found.items():
         blocks += [
             Drawings(
@@ -64,15 +66,10 @@ def _of_run(layout: Layout, member: Member, name: str) -> list[Block]:
             blocks.append(Text("It solves none." if which == "right" else "It fails at none."))
         sql = filled(ANSWERED_SQL[which], [member.evaluation, SHOWN[which]])
         blocks.append(Query(f"the puzzles that are {which}", sql))
-    solved = found["right"] or found["wrong"]
-    steps = [
-        Text(
-            f"Step by step: `trm-eval predict {member.run} --dataset {puzzle.dataset} --split {puzzle.split} "
-            f"--row {puzzle.row} --trace --out steps.gif`"
-        )
-        for puzzle in solved[:1]
-    ]
-    return [*blocks, *steps]
+    for puzzle in (found["right"] or found["wrong"])[:1]:
+        said = f"trm-eval predict {member.run} --dataset {puzzle.dataset} --split {puzzle.split}"
+        blocks.append(Text(f"Step by step: `{said} --row {puzzle.row} --trace --out steps.gif`"))
+    return blocks
 
 
 DATASETS_SQL = """\
@@ -115,9 +112,15 @@ def _dataset_table(layout: Layout, rows: list[dict[str, Any]]) -> Table:
             **row,
             "runs": len(row["runs"]),
             "built_by": " && ".join(
-                filter(None, [build_command_of(layout, name) for name in row["dataset"].split("+")])
+                filter(None, [_build_command_of(layout, name) for name in row["dataset"].split("+")])
             ),
-            "here": _here(row),
+            "here": "a mixture"
+            if "+" in row["dataset"]
+            else "not there"
+            if row["digest_here"] is None
+            else "the same rows"
+            if row["digest_here"] == row["content_digest"]
+            else "other rows",
         }
         for row in rows
     ]
@@ -134,16 +137,7 @@ def _dataset_table(layout: Layout, rows: list[dict[str, Any]]) -> Table:
     return Table("datasets.csv", shown, facts)
 
 
-def _here(row: dict[str, Any]) -> str:
-    if "+" in row["dataset"]:
-        return "a mixture"
-    if row["digest_here"] is None:
-        return "not there"
-    return "the same rows" if row["digest_here"] == row["content_digest"] else "other rows"
-
-
-def build_command_of(layout: Layout, dataset: str) -> str:
-    """Return the command that builds a dataset; empty if unknown."""
+def _build_command_of(layout: Layout, dataset: str) -> str:
     try:
         return build_command(dataset, find_manifest(layout, dataset))
     except DataError:  # the catalog reports the problem

@@ -13,11 +13,11 @@ from trm_data.errors import no_such
 from trm_data.storage.root import Layout
 from trm_eval.errors import EvalError
 from trm_eval.report.ask import ask
-from trm_eval.report.group import Comparison, Group, Member, Trend, trend_of
+from trm_eval.report.group import Comparison, Group, Member, trend_of
 from trm_eval.statistics import Paired, holm
 from trm_eval.tables.query import query_results
 from trm_train.experiments.claim import Claim
-from trm_train.experiments.guide import Guide, Quantity
+from trm_train.experiments.guide import Guide
 from trm_train.experiments.registry import Experiment, groups_of, load_experiments
 from trm_train.experiments.setting import Setting
 
@@ -72,8 +72,10 @@ def gather(layout: Layout, items: Sequence[Experiment], setting: Setting) -> tup
         setting: Scale and data.
     """
     problems: list[str] = []
-    names = [item.name for item in items]
-    members = _members(layout, names, setting, problems)
+    values = [setting.scale, setting.data, [item.name for item in items]]
+    members: dict[str, list[Member]] = {}
+    for row in ask(layout, "tests", MEMBERS_SQL, values, problems).rows:
+        members.setdefault(row["experiment"], []).append(Member(**row))
     if not members:
         raise EvalError(
             "; ".join(
@@ -110,7 +112,10 @@ def _group(
     guide = items[0].guide
     if not found or guide is None:
         return None
-    quantity = items[0].quantity
+    axis, quantity = "", items[0].quantity
+    if quantity is not None:
+        repeated = quantity.name.endswith(quantity.unit)
+        axis = quantity.name if repeated else f"{quantity.name} ({quantity.unit})"
     first = {member.series: member.experiment for member in sorted(found, key=lambda m: m.experiment)[::-1]}
     found.sort(key=lambda m: (first[m.series], m.value or 0.0, m.experiment, m.seed))
     baselines = {member.seed: member for member in found if BASELINE in (member.alias_of, member.experiment)}
@@ -125,29 +130,29 @@ def _group(
     claims = tuple(claim for each in guides for claim in each.claims)
     pairs = [*against, *(_ends(found) if one_curve else []), *_claimed(claims, found)]
     paired = _pair(layout, pairs, problems)
+    compared = [(a, b, paired[a.run, b.run]) for a, b in against if (a.run, b.run) in paired]
+    different = {(a.run, b.run): of_both for a, b, of_both in compared}
+    p_values = dict(zip(different, holm([each.p_value for each in different.values()]), strict=True))
+    measured = {member.run: member for member in found if member.value is not None}.values()
     return Group(
         name=name,
         guide=guide,
-        quantity="" if quantity is None else _axis(quantity),
+        quantity=axis,
         log=quantity is not None and quantity.log,
         members=found,
         missing=[item.name for item in items if item.name not in members],
         curves={member.run: curves[member.run] for member in found if member.run in curves},
-        against_baseline=_compare(against, paired),
-        trend=_trend(found) if one_curve else None,
+        against_baseline=[Comparison(*each, p_values[each[0].run, each[1].run]) for each in compared],
+        trend=trend_of([m.value or 0.0 for m in measured], [m.exact_accuracy for m in measured])
+        if one_curve
+        else None,
         depths={member.run: depths[member.run] for member in found if member.run in depths},
         claims=claims,
         paired=paired,
     )
 
 
-def _axis(quantity: Quantity) -> str:
-    """Return the name of a quantity with its unit, without repeating the unit."""
-    return quantity.name if quantity.name.endswith(quantity.unit) else f"{quantity.name} ({quantity.unit})"
-
-
 def _claimed(claims: Sequence[Claim], members: Sequence[Member]) -> list[tuple[Member, Member]]:
-    """Return the pairs of runs with the same seed that claims are about."""
     return [
         (a, b)
         for claim in claims
@@ -158,12 +163,6 @@ def _claimed(claims: Sequence[Claim], members: Sequence[Member]) -> list[tuple[M
     ]
 
 
-def _trend(members: Sequence[Member]) -> Trend:
-    """Fit the curve over the values of the members, each run once."""
-    runs = {member.run: member for member in members if member.value is not None}
-    return trend_of([m.value or 0.0 for m in runs.values()], [m.exact_accuracy for m in runs.values()])
-
-
 def _ends(members: Sequence[Member]) -> list[tuple[Member, Member]]:
     """Return the runs with the smallest and the largest value, for each seed that both have."""
     values = [member.value for member in members if member.value is not None]
@@ -172,21 +171,6 @@ def _ends(members: Sequence[Member]) -> list[tuple[Member, Member]]:
     first = {member.seed: member for member in members if member.value == min(values)}
     last = {member.seed: member for member in members if member.value == max(values)}
     return [(first[seed], last[seed]) for seed in sorted(first.keys() & last.keys())]
-
-
-def _key(pair: tuple[Member, Member]) -> tuple[str, str]:
-    return pair[0].run, pair[1].run
-
-
-def _members(
-    layout: Layout, names: Sequence[str], setting: Setting, problems: list[str]
-) -> dict[str, list[Member]]:
-    found: dict[str, list[Member]] = {}
-    values = [setting.scale, setting.data, list(names)]
-    for row in ask(layout, "tests", MEMBERS_SQL, values, problems).rows:
-        member = Member(**row)
-        found.setdefault(member.experiment, []).append(member)
-    return found
 
 
 def _by_run(
@@ -204,9 +188,9 @@ def _pair(
 ) -> dict[tuple[str, str], Paired]:
     """Compare runs on the same puzzles, in both directions; leave out other pairs and those with missing rows."""
     wanted: dict[frozenset[str], tuple[Member, Member]] = {}
-    for pair in pairs:
-        if pair[0].split_digest == pair[1].split_digest and pair[0].run != pair[1].run:
-            wanted.setdefault(frozenset(_key(pair)), pair)
+    for a, b in pairs:
+        if a.split_digest == b.split_digest and a.run != b.run:
+            wanted.setdefault(frozenset((a.run, b.run)), (a, b))
     keys = {f"{a.evaluation} {b.evaluation}": (a, b) for a, b in wanted.values()}
     rows = ask(layout, "flips", FLIPS_SQL, [list(keys)], problems).rows if keys else []
     flips = {f"{row['a']} {row['b']}": Paired(row["puzzles"], row["only_a"], row["only_b"]) for row in rows}
@@ -216,17 +200,6 @@ def _pair(
         if paired is not None and paired.count == a.count == b.count:
             found[a.run, b.run], found[b.run, a.run] = paired, paired.turned()
     return found
-
-
-def _compare(
-    pairs: Sequence[tuple[Member, Member]], paired: dict[tuple[str, str], Paired]
-) -> list[Comparison]:
-    """Return the comparisons of pairs, with p-values corrected for the number of different ones."""
-    keys = list(dict.fromkeys(_key(pair) for pair in pairs if _key(pair) in paired))
-    corrected = dict(zip(keys, holm([paired[key].p_value for key in keys]), strict=True))
-    return [
-        Comparison(*pair, paired[_key(pair)], corrected[_key(pair)]) for pair in pairs if _key(pair) in paired
-    ]
 
 
 GUIDE = Guide(

@@ -120,11 +120,9 @@ def _mean(members: Sequence[Member]) -> float:
 def over_seeds(group: Group) -> list[str]:
     """Return what is known about other seeds, a sentence each."""
     by_experiment, labels = _by_experiment(group), group.labels()
-    lines: list[str] = []
-    for name, members in by_experiment.items():
-        if len(members) > 1:
-            lines.append(f"{labels[name]}: {accuracy_of(members)}.")
-    single = [labels[name] for name, members in by_experiment.items() if len(members) == 1]
+    several = {name: members for name, members in by_experiment.items() if len(members) > 1}
+    lines = [f"{labels[name]}: {accuracy_of(members)}." for name, members in several.items()]
+    single = [labels[name] for name in by_experiment if name not in several]
     if single:
         who = (
             "each experiment has one seed"
@@ -146,7 +144,13 @@ def _judge(claim: Claim, group: Group) -> Judged:
     if untested:
         return Judged(claim, "cannot be told", f"not tested, or not in this report: {', '.join(untested)}")
     if isinstance(claim, Reaches):
-        return _judge_reached(claim, members[claim.name])
+        exact, low, high, over = accuracy_of_all(members[claim.name])
+        said = f"{exact:.1f}% ({low:.1f} to {high:.1f} over {over})"
+        single = len(members[claim.name]) == 1
+        if low < claim.percent <= high:
+            within = f"{said}: {claim.percent:g}% is within the interval"
+            return Judged(claim, "cannot be told", within, single)
+        return Judged(claim, "as expected" if low >= claim.percent else "not as expected", said, single)
     a, b = members.values()
     known = _difference(a, b, group)
     if isinstance(known, str):
@@ -157,17 +161,6 @@ def _judge(claim: Claim, group: Group) -> Judged:
         who = " and ".join(failed)
         why += f"; but {who} solve{'s' * (len(failed) == 1)} no puzzle: this is a failed run, not a lower accuracy"
     return Judged(claim, outcome, f"{known}{why}", known.seeds == 1)
-
-
-def _judge_reached(claim: Reaches, members: Sequence[Member]) -> Judged:
-    exact, low, high, over = accuracy_of_all(members)
-    found = f"{exact:.1f}% ({low:.1f} to {high:.1f} over {over})"
-    single = len(members) == 1
-    if low >= claim.percent:
-        return Judged(claim, "as expected", found, single)
-    if high < claim.percent:
-        return Judged(claim, "not as expected", found, single)
-    return Judged(claim, "cannot be told", f"{found}: {claim.percent:g}% is within the interval", single)
 
 
 def accuracy_of_all(members: Sequence[Member]) -> tuple[float, float, float, str]:
