@@ -93,7 +93,14 @@ class EvalRequest:
             raise EvalError(
                 f"--subset-seed {self.subset_seed}: a number from 0 on that draws --limit N rows; give both"
             )
-        self._check_traces()
+        if self.traces < 0:
+            raise EvalError(f"--traces: rows, at least 0, got {self.traces}")
+        if self.latents and not self.traces:
+            raise EvalError("--latents: requires --traces N")
+        if self.traces and (self.sampling is not None or self.mode != "max_steps"):
+            raise EvalError(
+                "--traces: needs one answer for each row with all steps. Leave out --samples and --mode"
+            )
         if self.sampling is None:
             if self.latent_init != "fixed":
                 raise EvalError(f"--latent-init {self.latent_init}: requires --samples K")
@@ -107,16 +114,6 @@ class EvalRequest:
             raise EvalError(
                 f"--noise: above 0 (the paper's is {NOISE}), got {self.sampling.noise:g}; without noise all samples "
                 "are the same: leave out --samples, or add --latent-init random"
-            )
-
-    def _check_traces(self) -> None:
-        if self.traces < 0:
-            raise EvalError(f"--traces: rows, at least 0, got {self.traces}")
-        if self.latents and not self.traces:
-            raise EvalError("--latents: requires --traces N")
-        if self.traces and (self.sampling is not None or self.mode != "max_steps"):
-            raise EvalError(
-                "--traces: needs one answer for each row with all steps. Leave out --samples and --mode"
             )
 
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from trm_data.show.drawing import Drawing
 from trm_data.show.picture import FORMATS, write_animation, write_picture
-from trm_eval.errors import EvalError
 from trm_eval.solver import Solution
 
 ENDINGS = (*FORMATS, ".gif")
@@ -79,8 +78,6 @@ def steps_of(solution: Solution) -> list[tuple[str, Drawing]]:
 
 def write_solution(solution: Solution, path: Path, *, trace: bool) -> None:
     """Draw a solution to a file: a .gif shows every cycle, .png and .svg the end or, if traced, every step."""
-    if path.suffix.lower() not in ENDINGS:
-        raise EvalError(f"--out {path}: expected {', '.join(ENDINGS)}")
     puzzle, known = ("given", solution.draw_puzzle()), solution.draw_solution()
     ending = [] if known is None else [("solution", known)]
     last = (f"answer: {verdict(solution)}", solution.draw())

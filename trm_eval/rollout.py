@@ -200,7 +200,7 @@ def choices(
     if selection == "first_halt":
         never = np.iinfo(np.int32).max
         return _first_best(-np.where(halt_steps > 0, halt_steps, never).astype(np.int64), margins)
-    return _modes(_same_answers(predictions), margins)
+    return _modes(predictions, margins)
 
 
 def _first_best(first: NDArray, second: NDArray) -> NDArray[np.int32]:
@@ -216,19 +216,13 @@ def _first_best(first: NDArray, second: NDArray) -> NDArray[np.int32]:
     return best
 
 
-def _same_answers(predictions: NDArray[np.uint8]) -> NDArray[np.int32]:
-    """Return the first sample of the row with the same answer, int32 [K, n]."""
-    samples, rows = predictions.shape[:2]
-    same = np.empty((samples, rows), np.int32)
+def _modes(predictions: NDArray[np.uint8], margins: NDArray[np.float32]) -> NDArray[np.int32]:
+    """Return the most confident sample of the most frequent answer so far, int32 [K, n]."""
+    samples, rows = margins.shape
+    same = np.empty((samples, rows), np.int32)  # first sample with the same answer
     for row in range(rows):
         seen: dict[bytes, int] = {}
         same[:, row] = [seen.setdefault(predictions[k, row].tobytes(), k) for k in range(samples)]
-    return same
-
-
-def _modes(same: NDArray[np.int32], margins: NDArray[np.float32]) -> NDArray[np.int32]:
-    """Return the most confident sample of the most frequent answer so far, int32 [K, n]."""
-    samples, rows = same.shape
     at = np.arange(rows)
     votes, surest = np.zeros((samples, rows), np.int32), np.zeros((samples, rows), np.int32)
     leader, best = np.zeros(rows, np.int32), np.zeros((samples, rows), np.int32)

@@ -90,67 +90,17 @@ class Answered:
         drawings = {name: getattr(self, name).text() for name in ("puzzle", "prediction", "solution")}
         return facts | drawings
 
-    def titled(self) -> list[tuple[str, Drawing]]:
-        """Return puzzle and answer, and the solution if the answer is wrong, each with its title."""
-        shown = [("given", self.puzzle), ("answer", self.prediction)]
-        return shown if self.exact or self.exact is None else [*shown, ("solution", self.solution)]
-
-
-def find_answered(
-    layout: Layout,
-    run: str,
-    *,
-    count: int,
-    which: Which = "any",
-    evaluation: str | None = None,
-    index: int | None = None,
-) -> list[Answered]:
-    """Return puzzles of a run's evaluation.
-
-    Args:
-        layout: The root.
-        run: Name of the run.
-        count: Maximum number of puzzles.
-        which: Kind of puzzles to select, the first ones.
-        evaluation: Id, or prefix of the id, of one of the run's evaluations; None for the newest.
-        index: Take puzzles of any kind from this row on; None selects by `which`.
-    """
-    chosen = evaluation_of(layout, run, evaluation)
-    if index is None:
-        found = answered_puzzles(layout, chosen, count=count, which=which)
-        if not found:
-            such = "" if which == "any" else f" that are {which}"
-            raise ResultError(f"{run}: has no puzzles{such} in evaluation {chosen}")
-        return found
-    found = _answered(layout, chosen, ROWS_SQL, index, count)
-    if not found or found[0].row != index:
-        bounds = "SELECT count(*), min(row), max(row) FROM predictions WHERE evaluation = ?"
-        ((rows, first, last),) = query_results(layout, bounds, [chosen]).rows
-        raise ResultError(
-            f"--index {index}: not among the {rows:,} rows, {first} to {last}, of evaluation {chosen} of {run}"
-        )
-    return found
-
-
-def other_evaluations(layout: Layout, run: str) -> int:
-    """Return the number of further evaluations of a run."""
-    ((count,),) = query_results(layout, "SELECT count(*) FROM evals WHERE run = ?", [run]).rows
-    return max(count - 1, 0)
-
 
 def evaluation_of(layout: Layout, run: str, evaluation: str | None, dataset: str | None = None) -> str:
     """Return the newest evaluation of a run, or the one with this id prefix; optionally on one dataset."""
-    on, of = ("", [run]) if dataset is None else (" AND dataset = ?", [run, dataset])
-    if evaluation is None:
-        newest = f"SELECT evaluation FROM evals WHERE run = ?{on} ORDER BY created_at DESC LIMIT 1"
-        found = query_results(layout, newest, of).rows
-        if not found:
-            option = "" if dataset is None else f" --dataset {dataset}"
-            raise ResultError(f"{run}: was not evaluated yet: trm-eval run {run}{option}")
-        return found[0][0]
-    begin_so = f"SELECT evaluation FROM evals WHERE run = ?{on} AND starts_with(evaluation, ?)"
-    found = query_results(layout, begin_so, [*of, evaluation]).rows
-    if len(found) != 1:
+    sql = """\
+SELECT evaluation FROM evals WHERE run = ? AND (? IS NULL OR dataset = ?) AND starts_with(evaluation, ?)
+ORDER BY created_at DESC"""
+    found = query_results(layout, sql, [run, dataset, dataset, evaluation or ""]).rows
+    if evaluation is None and not found:
+        option = "" if dataset is None else f" --dataset {dataset}"
+        raise ResultError(f"{run}: was not evaluated yet: trm-eval run {run}{option}")
+    if evaluation is not None and len(found) != 1:
         where = "" if dataset is None else f" on {dataset}"
         several = (
             f"{len(found)} of {run}'s evaluations begin so"
@@ -161,21 +111,19 @@ def evaluation_of(layout: Layout, run: str, evaluation: str | None, dataset: str
     return found[0][0]
 
 
-def answered_puzzles(layout: Layout, evaluation: str, *, count: int, which: Which) -> list[Answered]:
-    """Return the first puzzles of an evaluation of a kind; for `longest`, those with the most steps first."""
-    return _answered(layout, evaluation, ANSWERED_SQL[which], count)
+def answered_puzzles(
+    layout: Layout, evaluation: str, *, count: int = 1, which: Which = "any", index: int | None = None
+) -> list[Answered]:
+    """Return puzzles of an evaluation.
 
-
-def answered_row(layout: Layout, evaluation: str, row: int) -> Answered:
-    """Return one puzzle of an evaluation."""
-    found = _answered(layout, evaluation, ROWS_SQL, row, 1)
-    if not found or found[0].row != row:
-        raise ResultError(f"evaluation {evaluation} has no row {row}")
-    return found[0]
-
-
-def _answered(layout: Layout, evaluation: str, sql: str, *values: int) -> list[Answered]:
-    """Return the puzzles of a query, drawn."""
+    Args:
+        layout: The root.
+        evaluation: Id of the evaluation.
+        count: Maximum number of puzzles.
+        which: Kind of puzzles to select, the first ones; for `longest`, those with the most steps.
+        index: Take puzzles of any kind from this row on; None selects by `which`.
+    """
+    sql, values = (ANSWERED_SQL[which], [count]) if index is None else (ROWS_SQL, [index, count])
     rows_of = "SELECT run, dataset, split, split_digest FROM evals WHERE evaluation = ?"
     known = query_results(layout, rows_of, [evaluation], evaluations=[evaluation])
     if not known.rows:
@@ -190,6 +138,12 @@ def _answered(layout: Layout, evaluation: str, sql: str, *values: int) -> list[A
     if missing := [line for line in found.problems if evaluation in line]:
         raise ResultError("; ".join(missing))
     facts = [dict(zip(ANSWERED, row, strict=True)) for row in found.rows]
+    if index is not None and (not facts or facts[0]["row"] != index):
+        bounds = "SELECT count(*), min(row), max(row) FROM predictions WHERE evaluation = ?"
+        ((count, first, last),) = query_results(layout, bounds, [evaluation]).rows
+        raise ResultError(
+            f"row {index}: not among the {count:,} rows, {first} to {last}, of evaluation {evaluation} of {run}"
+        )
     if not facts:
         return []
     kind, spec = load_kind(dataset.manifest.kind), dataset.manifest.spec

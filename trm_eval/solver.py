@@ -8,8 +8,8 @@ print(solver.solve("..2....3.45..4........6...51.......3").text())
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
@@ -184,8 +184,16 @@ class Solver:
         shown = os.fspath(path)
         spec = SourceSpec(kind="txt", columns=columns, symbols=self._spec.source.symbols)
         try:
-            with standard_input(spec) if shown == "-" else _file(shown, spec) as source:
-                found = self._read(source)
+            if shown == "-":
+                with standard_input(spec) as source:
+                    found = self._read(source)
+            else:
+                file = Path(shown).expanduser()
+                if not file.is_file():
+                    why = "it is a folder; name a file in it" if file.is_dir() else "no such file"
+                    raise SourceError(f"{shown}: cannot be read ({why})")
+                kind = guess_kind(shown, columns) or "txt"
+                found = self._read(LocalSource(replace(spec, kind=cast(Any, kind)), shown, file))
         except (SourceError, SpecError, OSError) as error:
             raise EvalError(str(error)) from error
         if not found:
@@ -202,31 +210,21 @@ class Solver:
         if read is not None:
             tokens, rejects = read
             if rejects:
-                first = rejects[0]
-                more = (
-                    f" ({len(rejects):,} of {len(rejects) + len(tokens):,} are wrong)"
-                    if len(rejects) > 1
-                    else ""
-                )
+                first, wrong = rejects[0], len(rejects)
+                more = f" ({wrong:,} of {wrong + len(tokens):,} are wrong)" if wrong > 1 else ""
                 raise SourceError(f"{first.file}:{first.line}: {first.reason}{more}")
             return list(tokens)
         with source.open_text() as text:
             whole = text.read()
-        texts = [whole] if self._is_puzzle(whole) else list(filter(str.strip, whole.splitlines()))
+        with suppress(ValueError, SourceError):  # several puzzles, one in each line
+            return [self._kind.parse(whole, self._spec)]
         found: list[NDArray[np.uint8]] = []
-        for number, one in enumerate(texts, start=1):
+        for number, one in enumerate(filter(str.strip, whole.splitlines()), start=1):
             try:
                 found.append(self._kind.parse(one, self._spec))
             except (ValueError, SourceError) as error:
                 raise SourceError(f"{source.shown}: puzzle {number}: {error}") from error
         return found
-
-    def _is_puzzle(self, text: str) -> bool:
-        try:
-            self._kind.parse(text, self._spec)
-        except (ValueError, SourceError):
-            return False
-        return True
 
     def solve(self, puzzle: str | ArrayLike, *, identifier: int = 0) -> Solution:
         """Answer one puzzle.
@@ -255,16 +253,17 @@ class Solver:
             )
         trace = self._trace(inputs, ids)
         known = [self._kind.answer(tokens, self._spec) for tokens in inputs]
-        scores = self._score(inputs, trace.predictions[-1, -1], known)
+        labels = [np.zeros_like(inputs[0]) if each.tokens is None else each.tokens for each in known]
+        answers = trace.predictions[-1, -1]
         margins = trace.margins[:, -1] > 0
         return [
             Solution(
                 puzzle=inputs[i],
-                answer=trace.predictions[-1, -1, i],
+                answer=answers[i],
                 answers=trace.predictions[:, :, i],
                 halt_logits=trace.q_halt_logits[:, :, i],
                 halt_step=int(margins[:, i].argmax()) + 1 if margins[:, i].any() else None,
-                scores=scores[i],
+                scores=self._kind.score(self._spec, inputs[i : i + 1], labels[i][None], answers[i : i + 1]),
                 known=known[i],
                 _kind=self._kind,
                 _spec=self._spec,
@@ -320,29 +319,6 @@ class Solver:
         if self._component is not None:
             trace = replace(trace, predictions=self._component.decode(trace.predictions))
         return trace
-
-    def _score(
-        self, inputs: NDArray[np.uint8], answers: NDArray[np.uint8], known: Sequence[Answer]
-    ) -> list[Scores]:
-        """Score each answer by the rules, compared with the solver's answer if there is one."""
-        found: list[Scores] = []
-        for tokens, given, answer in zip(inputs, answers, known, strict=True):
-            label = answer.tokens
-            if label is None:
-                label = np.zeros_like(tokens)
-            found.append(self._kind.score(self._spec, tokens[None], label[None], given[None]))
-        return found
-
-
-@contextmanager
-def _file(shown: str, spec: SourceSpec) -> Generator[LocalSource, None, None]:
-    """Open a file of puzzles; its format is guessed."""
-    path = Path(shown).expanduser()
-    if not path.is_file():
-        why = "it is a folder; name a file in it" if path.is_dir() else "no such file"
-        raise SourceError(f"{shown}: cannot be read ({why})")
-    kind = guess_kind(shown, spec.columns) or "txt"
-    yield LocalSource(replace(spec, kind=cast(Any, kind)), shown, path)
 
 
 def load(

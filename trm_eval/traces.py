@@ -57,19 +57,17 @@ def write_traces(
     if not len(rows):
         return {}
     record = restored.record
-    parts: list[str] = []
-    digests: list[str] = []
+    digests: dict[str, str] = {}
     pending: list[pa.Table] = []
 
     def write() -> None:
-        part = f"{evaluation}-{len(parts):05d}"
+        part = f"{evaluation}-{len(digests):05d}"
         table = pa.concat_tables(pending)
         pending.clear()
         table = table.append_column("part", pa.array([part] * len(table)))
         table = table.append_column("evaluation", pa.array([evaluation] * len(table)))
         name = write_table(layout, "traces", record.experiment, record.run, part, table)
-        parts.append(part)
-        digests.append(digest_of(name) or "")
+        digests[part] = digest_of(name) or ""
 
     for table in _tables(restored, reader, rows, supervision_steps, with_latents=with_latents):
         pending.append(table)
@@ -77,7 +75,7 @@ def write_traces(
             write()
     if pending:
         write()
-    return {"trace_parts": parts, "trace_digests": digests}
+    return {"trace_parts": list(digests), "trace_digests": list(digests.values())}
 
 
 def _tables(

@@ -207,15 +207,13 @@ def write_votes(
             test_inputs.first[picks.groups] + picks.examples, grids, batch["q_halt_logit"].to_numpy(), rows
         )
     ranking = counter.ranked()
-    names: list[str] = []
+    digests: dict[str, str] = {}
     for number, start in enumerate(range(0, len(ranking), PART_EXAMPLES)):
         part = f"{predictions.evaluation}-{number:05d}"
         table = _table(predictions.evaluation, part, ranking.slice(start, PART_EXAMPLES), test_inputs)
-        names.append(write_table(layout, "votes", record.experiment, record.run, part, table))
-    return {
-        "vote_parts": [f"{predictions.evaluation}-{number:05d}" for number in range(len(names))],
-        "vote_digests": [digest_of(name) or "" for name in names],
-    }
+        name = write_table(layout, "votes", record.experiment, record.run, part, table)
+        digests[part] = digest_of(name) or ""
+    return {"vote_parts": list(digests), "vote_digests": list(digests.values())}
 
 
 @dataclass(frozen=True)
@@ -280,10 +278,7 @@ def _table(evaluation: str, part: str, ranking: pl.DataFrame, test_inputs: TestI
     """Return the rows of a part."""
     numbers, grids = ranking["test_input"].to_numpy(), ranking["grid"].to_list()
     solutions = [test_inputs.solutions[number] for number in numbers.tolist()]
-    right = [
-        None if solution is None else grid == solution
-        for grid, solution in zip(grids, solutions, strict=True)
-    ]
+    right = [each and each == grid for grid, each in zip(grids, solutions, strict=True)]
     return pa.table(
         {
             "evaluation": pa.array([evaluation] * len(grids)),
@@ -297,14 +292,6 @@ def _table(evaluation: str, part: str, ranking: pl.DataFrame, test_inputs: TestI
             "first_row": ranking["first_row"].to_numpy(),
             "rows": pa.array([grid[0] for grid in grids], pa.int32()),
             "columns": pa.array([grid[1] for grid in grids], pa.int32()),
-            "grid": _grid_lists(grids),
+            "grid": pa.array([cells_of(grid).reshape(-1) for grid in grids], pa.list_(pa.uint8())),
         }
     )
-
-
-def _grid_lists(grids: Sequence[Grid]) -> pa.ListArray:
-    """Return the cells of each grid, row by row, as an Arrow list column."""
-    ends = np.cumsum([0, *(len(grid) - 2 for grid in grids)])
-    cells = [cells_of(grid).reshape(-1) for grid in grids]
-    values = np.concatenate(cells) if cells else np.zeros(0, np.uint8)
-    return pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), pa.array(values))

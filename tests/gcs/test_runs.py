@@ -25,7 +25,7 @@ from trm_data.storage.root import Layout, resolve_root
 from trm_eval.evaluation.flow import evaluate_run
 from trm_eval.identity import EvalRequest
 from trm_eval.predictions import PredictionWriter
-from trm_eval.show import find_answered
+from trm_eval.show import answered_puzzles, evaluation_of
 from trm_eval.tables.query import query_results
 from trm_train.checkpoint.manager import weights_steps
 from trm_train.runs.record import find_run, run_folder
@@ -97,7 +97,7 @@ def test_a_run_on_a_bucket_ends_as_a_local_one_and_is_read_from_there(
     assert frame.rows() == [(folder.name, "finished", 12)]
     assert trm_eval.sql("SELECT count_if(exact) FROM predictions", URL).item() == evaluated.row["exact_count"]
     assert trm_eval.sql("FROM train_metrics WHERE split = 'train'", third).height == 12
-    assert len(find_answered(third, folder.name, count=2, which="any")) == 2
+    assert len(answered_puzzles(third, evaluation_of(third, folder.name, None), count=2)) == 2
 
 
 def test_a_killed_run_goes_on_at_another_machine(

@@ -17,12 +17,12 @@ from trm_data.storage.root import resolve_root
 from trm_eval.cli import main
 from trm_eval.errors import ResultError
 from trm_eval.report.evaluation import print_predicted
-from trm_eval.show import find_answered
+from trm_eval.show import answered_puzzles, evaluation_of
 from trm_eval.tables.query import query_results
 
 
 def test_the_first_puzzles_as_they_are(evaluated: Evaluated) -> None:
-    found = find_answered(evaluated.layout, evaluated.record.run, count=3)
+    found = answered_puzzles(evaluated.layout, evaluated.row["evaluation"], count=3)
     shown = [puzzle.as_text() for puzzle in found]
     assert [(puzzle["split"], puzzle["row"]) for puzzle in shown] == [("test", 0), ("test", 1), ("test", 2)]
     kind, spec = load_kind("sudoku"), evaluated.test.manifest.spec
@@ -37,17 +37,16 @@ def test_the_first_puzzles_as_they_are(evaluated: Evaluated) -> None:
 
 @pytest.mark.integration
 def test_wrong_ones_are_wrong_and_right_ones_are_named_as_missing(evaluated: Evaluated) -> None:
-    run = evaluated.record.run
     assert evaluated.row["exact_count"] == 0  # twelve steps are too few to learn
-    assert len(find_answered(evaluated.layout, run, count=99, which="wrong")) == 12
+    assert len(answered_puzzles(evaluated.layout, evaluated.row["evaluation"], count=99, which="wrong")) == 12
     for which in ("right", "guessing", "longest"):
-        with pytest.raises(ResultError, match=f"has no puzzles that are {which} in evaluation"):
-            find_answered(evaluated.layout, run, count=1, which=which)
+        words = ["show", evaluated.record.run, "--which", which, "--root", str(evaluated.layout.place)]
+        assert f"has no puzzles that are {which} in evaluation" in run_here(main, *words).stderr
 
 
 def test_a_run_that_nobody_evaluated(evaluated: Evaluated) -> None:
     with pytest.raises(ResultError, match=r"other-00000000-s0: was not evaluated yet: trm-eval run other"):
-        find_answered(evaluated.layout, "other-00000000-s0", count=1, which="any")
+        evaluation_of(evaluated.layout, "other-00000000-s0", None)
 
 
 def test_other_rows_under_the_name_of_the_dataset(
@@ -57,22 +56,21 @@ def test_other_rows_under_the_name_of_the_dataset(
     copy_root(evaluated.layout, layout, "results")
     build_dataset(request_small(seed=4), layout, shard_examples=200)  # pyright: ignore[reportCallIssue]
     with pytest.raises(ResultError, match="dataset small has other test rows than"):
-        find_answered(layout, evaluated.record.run, count=1, which="any")
+        answered_puzzles(layout, evaluated.row["evaluation"])
 
 
 @pytest.mark.integration
 def test_one_row_of_one_evaluation(evaluated: Evaluated, tmp_path: Path) -> None:
     layout, run, evaluation = evaluated.layout, evaluated.record.run, evaluated.row["evaluation"]
-    shown = find_answered(layout, run, count=2, evaluation=evaluation[:6], index=4)
+    assert evaluation_of(layout, run, evaluation[:6]) == evaluation
+    shown = answered_puzzles(layout, evaluation, count=2, index=4)
     assert [puzzle.row for puzzle in shown] == [4, 5]
-    with pytest.raises(
-        ResultError, match=r"--index 12: not among the 12 rows, 0 to 11, of evaluation \w+ of"
-    ):
-        find_answered(layout, run, count=1, index=12)
+    with pytest.raises(ResultError, match=r"row 12: not among the 12 rows, 0 to 11, of evaluation \w+ of"):
+        answered_puzzles(layout, evaluation, index=12)
     with pytest.raises(
         ResultError, match=r"--evaluation zz: \S+ has no such evaluation; trm-eval sql @evals"
     ):
-        find_answered(layout, run, count=1, evaluation="zz")
+        evaluation_of(layout, run, "zz")
     out = tmp_path / "new" / "puzzles.svg"
     words = ["show", run, "--index", "4", "--count", "2", "--root", str(layout.place)]
     done = run_here(main, *words, "--out", str(out))
@@ -87,7 +85,7 @@ def test_one_row_of_one_evaluation(evaluated: Evaluated, tmp_path: Path) -> None
 def test_a_puzzle_its_answer_and_its_solution_have_headings(
     evaluated: Evaluated, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (puzzle,) = find_answered(evaluated.layout, evaluated.record.run, count=1)
+    (puzzle,) = answered_puzzles(evaluated.layout, evaluated.row["evaluation"], count=1)
     print_predicted(puzzle)
     first, headings, *boards = capsys.readouterr().out.splitlines()
     assert f"{puzzle.wrong_cells} cells wrong, " in first

@@ -10,7 +10,7 @@ from tyro.conf import Positional, arg
 
 from trm_data.command import Root, emit
 from trm_data.storage.root import resolve_root
-from trm_eval.errors import EvalError
+from trm_eval.errors import EvalError, ResultError
 from trm_train.commands.common import DataOption, ScaleOption
 from trm_train.experiments.setting import parse_setting
 
@@ -48,7 +48,8 @@ class Show:
     def run(self) -> int:
         """Draw the puzzles."""
         from trm_eval.report.evaluation import print_predicted, write_predicted
-        from trm_eval.show import evaluation_of, find_answered, other_evaluations
+        from trm_eval.show import answered_puzzles, evaluation_of
+        from trm_eval.tables.query import query_results
         from trm_train.runs.record import find_run, read_record
 
         count = self.count if self.count is not None else 3 if self.index is None else 1
@@ -58,14 +59,14 @@ class Show:
             raise EvalError(f"--index and --which {self.which}: use only one of them")
         layout = resolve_root(self.root)
         folder = find_run(layout, self.reference, parse_setting(self.scale, self.data))
-        run, evaluation = folder.name, self.evaluation
-        if evaluation is None and self.dataset is None:
+        if self.evaluation is None and self.dataset is None:
             read_record(folder).component(None)
-        if self.dataset is not None:
-            evaluation = evaluation_of(layout, run, evaluation, self.dataset)
-        found = find_answered(
-            layout, run, count=count, which=self.which, evaluation=evaluation, index=self.index
-        )
+        run = folder.name
+        evaluation = evaluation_of(layout, run, self.evaluation, self.dataset)
+        found = answered_puzzles(layout, evaluation, count=count, which=self.which, index=self.index)
+        if not found:
+            such = "" if self.which == "any" else f" that are {self.which}"
+            raise ResultError(f"{run}: has no puzzles{such} in evaluation {evaluation}")
         if self.out is not None:
             write_predicted(found, Path(self.out))
             emit({"wrote": self.out}, f"wrote {self.out}", as_json=self.json)
@@ -74,9 +75,9 @@ class Show:
         def said() -> None:
             for puzzle in found:
                 print_predicted(puzzle)
-            if others := other_evaluations(layout, run):
-                chosen = evaluation_of(layout, run, evaluation)
-                print(f"of evaluation {chosen}; {run} has {others} more (--evaluation ID)")
+            ((known,),) = query_results(layout, "SELECT count(*) FROM evals WHERE run = ?", [run]).rows
+            if known > 1:
+                print(f"of evaluation {evaluation}; {run} has {known - 1} more (--evaluation ID)")
 
         emit([puzzle.as_text() for puzzle in found], said, as_json=self.json)
         return 0

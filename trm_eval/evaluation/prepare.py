@@ -108,11 +108,8 @@ def prepare(layout: Layout, run: Folder, request: EvalRequest, hosts: Hosts) -> 
     for line in record.code_changes():
         LOG.warning("%s", line)
     # The run may be saving another checkpoint, so process 0 decides.
-    step = int(
-        hosts.barrier(
-            "checkpoint", str(choose_step(run, request.checkpoint)) if hosts.is_coordinator else "-"
-        )[0]
-    )
+    chosen = str(choose_step(run, request.checkpoint)) if hosts.is_coordinator else "-"
+    step = int(hosts.barrier("checkpoint", chosen)[0])
     dataset = _open_split(layout, record, request)
     component = record.component(request.dataset)
     if dataset.content_digest == record.content_digest:
@@ -122,7 +119,12 @@ def prepare(layout: Layout, run: Folder, request: EvalRequest, hosts: Hosts) -> 
     if request.precision == record.config.model.forward_dtype:
         request = replace(request, precision=None)
     if request.sampling is not None and request.sampling.selection == "rules":
-        _check_rules(dataset)
+        manifest, tokens = dataset.manifest, dataset.read(np.zeros(1, np.int64))["inputs"].astype(np.uint8)
+        if load_kind(manifest.kind).satisfies(manifest.spec, tokens, tokens) is None:
+            others = ", ".join(name for name in SELECTIONS if name != "rules")
+            raise EvalError(
+                f"--select rules: the puzzles of {manifest.name} have no rules beside their labels; expected {others}"
+            )
     supervision_steps = request.supervision_steps or record.config.model.halt_max_steps
     if hosts.count > 1:
         hosts.prove_equal(
@@ -197,17 +199,6 @@ def _warn_of_trained_puzzles(dataset: Dataset, own: str, layout: Layout) -> None
             f"{len(shared):,}",
             dataset.split,
             own,
-        )
-
-
-def _check_rules(dataset: Dataset) -> None:
-    """Raise EvalError for `--select rules` if the kind of puzzle can only be checked by its label."""
-    manifest, row = dataset.manifest, dataset.read(np.zeros(1, np.int64))
-    tokens = row["inputs"].astype(np.uint8)
-    if load_kind(manifest.kind).satisfies(manifest.spec, tokens, tokens) is None:
-        raise EvalError(
-            f"--select rules: the puzzles of {manifest.name} have no rules beside their labels; expected "
-            + ", ".join(name for name in SELECTIONS if name != "rules")
         )
 
 

@@ -100,7 +100,8 @@ def print_report(layout: Layout, result: EvalResult) -> None:
 def print_predicted(puzzle: Answered) -> None:
     """Print a puzzle, its prediction, and the solution if it differs."""
     print(puzzle.says)
-    print_drawings(puzzle.titled())
+    solution = [("solution", puzzle.solution)] if puzzle.exact is False else []
+    print_drawings([("given", puzzle.puzzle), ("answer", puzzle.prediction), *solution])
     print()
 
 

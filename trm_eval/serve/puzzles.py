@@ -20,7 +20,7 @@ from trm_eval.serve.parts import (
     show_drawing,
     show_sql,
 )
-from trm_eval.show import Answered, answered_row
+from trm_eval.show import Answered, answered_puzzles
 
 COLUMNS = ("row", "exact", "wrong_cells", "rating", "halt_step", "clues", "path_length")
 OUTCOMES = {"all": "true", "solved": "exact", "failed": "NOT exact"}
@@ -94,8 +94,7 @@ def show() -> None:
         return
     st.query_params["evaluation"], st.query_params["row"] = evaluation["evaluation"], str(row)
     with shown, errors_shown():
-        puzzle = answered_row(layout(), evaluation["evaluation"], row)
-        _puzzle(evaluation["run"], puzzle)
+        _puzzle(evaluation["run"], *answered_puzzles(layout(), evaluation["evaluation"], index=row))
 
 
 def _evaluation() -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.root import Layout
 from trm_eval.errors import ResultError
 from trm_eval.serve.puzzles import puzzles_of, range_of
-from trm_eval.show import answered_row
+from trm_eval.show import answered_puzzles
 from trm_eval.tables.query import query_results
 
 
@@ -33,5 +33,7 @@ def test_filters_are_those_of_sql(root: Layout, evaluated: Evaluated) -> None:
 
 def test_a_row_that_is_not_there_is_named(root: Layout, evaluated: Evaluated) -> None:
     evaluation = evaluated.row["evaluation"]
-    with pytest.raises(ResultError, match=f"evaluation {evaluation} has no row 99"):
-        answered_row(root, evaluation, 99)
+    with pytest.raises(
+        ResultError, match=f"row 99: not among the 12 rows, 0 to 11, of evaluation {evaluation}"
+    ):
+        answered_puzzles(root, evaluation, index=99)
