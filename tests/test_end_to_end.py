@@ -48,5 +48,5 @@ def test_a_number_in_sql_comes_from_rows_that_were_built_trained_and_evaluated(
         "SELECT count(*) AS puzzles, count_if(exact) AS right FROM predictions JOIN evals USING (evaluation)"
     )
     assert trm_eval.sql(query, tmp_path / "root").rows() == [(8, row["exact_count"])]
-    (tmp_path / "steps.sql").write_text("SELECT max(step) AS steps FROM train_metrics")
-    assert json.loads(typed(trm_eval_main, f"sql {tmp_path}/steps.sql --format json")) == [{"steps": 20}]
+    steps = run_here(trm_eval_main, "sql", "SELECT max(step) AS steps FROM train_metrics", "--json")
+    assert json.loads(steps.stdout) == [{"steps": 20}]
