@@ -11,7 +11,7 @@ PARALLEL ?= -n $$(($$(nproc 2>/dev/null || echo 2) + 1)) --dist loadscope --no-l
 .PHONY: help setup demo test test-integration test-long reliability pages docs wheel lint format bench targets readiness findings clean
 help:
 	@echo "make demo       build, train and evaluate the quickstart experiment (under 6 minutes on 2 cores)"
-	@echo "make test       the fast tests (4 minutes on 2 cores)"
+	@echo "make test       the fast tests (3 minutes on 2 cores)"
 	@echo "make test-integration  tests with processes, buckets, training and documents (18 minutes)"
 	@echo "make test-long  the long forms of tests (hours)"
 	@echo "make reliability  the long tests of reliability, and docs/reliability.md from what they counted (hours)"
