@@ -17,9 +17,9 @@ LETTERED = 22
 """Number of grid rows above which pictures show only colours, if the colours distinguish the cells."""
 SHADES = 2
 """Number of colours that only shade boxes or a checkerboard and do not distinguish cells."""
-MARK = "#D55E00"
+WRONG_COLOUR = "#D55E00"
 """Colour of the frame and the corner of a wrong cell. Source: Okabe and Ito (2008), vermilion."""
-NEW = "#0072B2"
+ANSWER_COLOUR = "#0072B2"
 """Colour of the text of answered cells, and of the corner of changed ones. Source: Okabe and Ito (2008), blue."""
 LIGHT = 0xC0
 """Minimum red, green and blue of a background on which blue text is legible."""
@@ -142,4 +142,4 @@ def letter(drawing: Drawing, row: int, column: int) -> tuple[str, str]:
     if not drawing.answered[row, column]:
         return ink(background), "bold"
     light = min(int(background[i : i + 2], 16) for i in (1, 3, 5)) >= LIGHT
-    return NEW if light else ink(background), "normal"
+    return ANSWER_COLOUR if light else ink(background), "normal"

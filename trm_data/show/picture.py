@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from trm_data.errors import SpecError
-from trm_data.show.drawing import MARK, NEW, Drawing, letter
+from trm_data.show.drawing import ANSWER_COLOUR, WRONG_COLOUR, Drawing, letter
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,7 +72,7 @@ def svg(drawing: Drawing, *, cell: int = CELL) -> str:
 def _change(row: int, column: int, cell: int) -> str:
     """Return the filled lower left corner of a cell."""
     x, y, corner = column * cell, (row + 1) * cell, cell * 0.3
-    return f'<path d="M{x} {y - corner:.2f}V{y}H{x + corner:.2f}Z" fill="{NEW}"/>'
+    return f'<path d="M{x} {y - corner:.2f}V{y}H{x + corner:.2f}Z" fill="{ANSWER_COLOUR}"/>'
 
 
 def _mark(row: int, column: int, cell: int) -> str:
@@ -81,8 +81,8 @@ def _mark(row: int, column: int, cell: int) -> str:
     right = x + cell
     return (
         f'<rect x="{x + 1.25}" y="{y + 1.25}" width="{cell - 2.5}" height="{cell - 2.5}" fill="none" '
-        f'stroke="{MARK}" stroke-width="2.5"/>'
-        f'<path d="M{right - corner:.2f} {y}H{right}V{y + corner:.2f}Z" fill="{MARK}"/>'
+        f'stroke="{WRONG_COLOUR}" stroke-width="2.5"/>'
+        f'<path d="M{right - corner:.2f} {y}H{right}V{y + corner:.2f}Z" fill="{WRONG_COLOUR}"/>'
     )
 
 
@@ -256,14 +256,14 @@ def _fill_axis(axis: Axes, name: str, drawing: Drawing) -> None:
         axis.vlines([c - 0.5 for c in acrosses], -0.5, high - 0.5, colors="#111827", linewidth=1.6)
     if drawing.marked is not None:
         for row, column in np.argwhere(drawing.marked):
-            frame = Rectangle((column - 0.43, row - 0.43), 0.86, 0.86, fill=False, ec=MARK, lw=1.8)
+            frame = Rectangle((column - 0.43, row - 0.43), 0.86, 0.86, fill=False, ec=WRONG_COLOUR, lw=1.8)
             corner = Polygon(
                 [(column + 0.14, row - 0.5), (column + 0.5, row - 0.5), (column + 0.5, row - 0.14)],
-                color=MARK,
+                color=WRONG_COLOUR,
             )
             axis.add_patch(frame)
             axis.add_patch(corner)
     if drawing.changed is not None:
         for row, column in np.argwhere(drawing.changed):
             x, y = column - 0.5, row + 0.5
-            axis.add_patch(Polygon([(x, y - 0.3), (x, y), (x + 0.3, y)], color=NEW))
+            axis.add_patch(Polygon([(x, y - 0.3), (x, y), (x + 0.3, y)], color=ANSWER_COLOUR))

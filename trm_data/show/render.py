@@ -14,7 +14,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Literal
 
 from trm_data.errors import QueryError
-from trm_data.show.drawing import MARK, MARKS, ink, letter
+from trm_data.show.drawing import MARKS, WRONG_COLOUR, ink, letter
 from trm_data.show.table import (
     ROWS,
     Long,
@@ -217,5 +217,5 @@ def _style(drawing: Drawing, row: int, column: int) -> str:
     background = drawing.palette[int(drawing.colours[row, column])]
     colour, weight = letter(drawing, row, column)
     if drawing.marked is not None and drawing.marked[row, column]:
-        colour, weight = MARK if ink(background) == "#000000" else colour, "bold"
+        colour, weight = WRONG_COLOUR if ink(background) == "#000000" else colour, "bold"
     return f"{'bold ' * (weight == 'bold')}{colour} on {background}"

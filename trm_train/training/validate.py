@@ -23,8 +23,8 @@ from trm_train.step.compile import cached_rows
 from trm_train.step.evaluate import EvalOutputs
 
 BATCH_EXAMPLES = 256
-"""Most rows per device of an evaluation batch. Shapes and positions of rows do not depend on the number of devices, so
-answers are bit-identical."""
+"""Most rows per device of an evaluation batch; fewer on a CPU (`evaluation_batch_size`). Shapes and positions of rows
+do not depend on the number of devices, so answers are bit-identical."""
 
 Evaluate = Callable[[Any, dict[str, jax.Array]], Any]
 """A jitted evaluation step: weights and batch to `EvalOutputs`."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from trm_data.show.drawing import MARK, NEW, Drawing
+from trm_data.show.drawing import ANSWER_COLOUR, WRONG_COLOUR, Drawing
 from trm_data.show.picture import png_row, svg, svg_row, write_animation
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -19,12 +19,12 @@ MARKED = replace(PLAIN, marked=np.array([[False, True], [False, False]]))
 
 
 def test_cells_are_pointed_out_with_a_frame_and_a_corner() -> None:
-    assert MARK not in svg(PLAIN)
+    assert WRONG_COLOUR not in svg(PLAIN)
     root = ElementTree.fromstring(svg(MARKED, cell=20))
-    (frame,) = (each for each in root.iter(f"{SVG}rect") if each.get("stroke") == MARK)
+    (frame,) = (each for each in root.iter(f"{SVG}rect") if each.get("stroke") == WRONG_COLOUR)
     assert 20 < float(frame.get("x", 0)) < 23
     assert 0 < float(frame.get("y", 0)) < 3
-    assert len([each for each in root.iter(f"{SVG}path") if each.get("fill") == MARK]) == 1
+    assert len([each for each in root.iter(f"{SVG}path") if each.get("fill") == WRONG_COLOUR]) == 1
     assert MARKED.text() == PLAIN.text()
     assert png_row([("a", MARKED)]) != png_row([("a", PLAIN)])
 
@@ -44,7 +44,7 @@ def test_given_cells_are_bold_and_answered_ones_blue() -> None:
     puzzle, answer = np.array([1, 0, 3, 0], np.uint8), np.array([1, 2, 3, 4], np.uint8)
     found = letters(PLAIN.compare((2, 2), answer, puzzle))
     assert found["1"] == found["3"] == ("#000000", "bold")
-    assert found["2"] == found["4"] == (NEW, "normal")
+    assert found["2"] == found["4"] == (ANSWER_COLOUR, "normal")
     assert letters(PLAIN)["1"] == ("#000000", "normal")
 
 
@@ -52,7 +52,7 @@ def test_changed_cells_have_a_corner_of_their_own() -> None:
     puzzle, answer = np.zeros(4, np.uint8), np.array([1, 2, 3, 4], np.uint8)
     drawing = PLAIN.compare((2, 2), answer, puzzle, before=np.array([1, 2, 4, 4], np.uint8))
     (corner,) = (each for each in ElementTree.fromstring(svg(drawing, cell=20)).iter(f"{SVG}path"))
-    assert (corner.get("fill"), corner.get("d", "").split("V")[0]) == (NEW, "M0 34.00")
+    assert (corner.get("fill"), corner.get("d", "").split("V")[0]) == (ANSWER_COLOUR, "M0 34.00")
     plain = PLAIN.compare((2, 2), answer, puzzle)
     assert png_row([("a", drawing)]) != png_row([("a", plain)])
 
