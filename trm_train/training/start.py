@@ -349,10 +349,9 @@ class RowNumbers:
 
     dataset: Dataset
 
-    def gather(self, picks: Picks, rows: np.ndarray | None) -> Batch:
+    def gather(self, picks: Picks) -> Batch:
         """Return the row numbers of a batch as `rows`, int32 [b]."""
-        found = self.dataset.groups.rows(picks) if rows is None else rows
-        return {"rows": found.astype(np.int32)}
+        return {"rows": self.dataset.groups.rows(picks).astype(np.int32)}
 
 
 def numbered(dataset: Dataset) -> Dataset:
