@@ -2,7 +2,7 @@
 # The bytes of a safetensors file differ from process to process if its metadata has several entries.
 #
 # Versions:  safetensors 0.8.0, numpy 2.4.6.
-# Behaviour: entries of `metadata` are written in an order that each process draws anew; one entry is always the same.
+# Behaviour: entries of `metadata` are written in an order that each process draws for itself; one entry is always the same.
 # Guess:     the same tensors and metadata give the same bytes, as the tensors are sorted.
 # Effect:    a digest of the file says that weights differ which are equal; caches and checks by sha256 fail.
 # Seen:      2 entries: 2 digests of 24 files; 1 entry: 1 digest

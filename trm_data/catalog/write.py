@@ -291,7 +291,7 @@ def catalog_index(layout: Layout) -> tuple[Path, list[str]]:
 
 
 def _write_index(layout: Layout, manifests: Mapping[str, Manifest]) -> dict[str, Exception]:
-    """Write the index anew; return the error of each dataset that could not be indexed."""
+    """Rewrite the index; return the error of each dataset that could not be indexed."""
     import duckdb
     import pyarrow as pa
 
