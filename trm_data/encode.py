@@ -99,6 +99,21 @@ def encode_block(rows: Rows, schema: pa.Schema) -> bytes:
     return cast(bytes, sink.getvalue().to_pybytes())
 
 
+def _check_body(record: bytes, schema: pa.Schema) -> None:
+    """Reject a compressed body before it is decompressed, because it could take any amount of memory.
+
+    pyarrow does not tell whether a body is compressed. So validate it with zeros: only an uncompressed one is valid.
+    """
+    import pyarrow as pa
+
+    messages = pa.ipc.MessageReader.open_stream(record)
+    messages.read_next_message()
+    message = messages.read_next_message()
+    head = message.serialize().to_pybytes()[: -message.body.size or None]
+    blank = pa.py_buffer(head + bytes(message.body.size))
+    pa.ipc.read_record_batch(blank, schema).validate(full=True)
+
+
 def decode_block(record: bytes, schema: pa.Schema) -> Rows:
     """Return the rows of one record, as read-only views into its bytes."""
     import pyarrow as pa
@@ -107,6 +122,7 @@ def decode_block(record: bytes, schema: pa.Schema) -> Rows:
         stream = pa.ipc.open_stream(record)
         found, batch = stream.schema.names, None
         if stream.schema.equals(schema):
+            _check_body(record, schema)
             batch = stream.read_next_batch()
             batch.validate()
     except (pa.ArrowException, OSError, StopIteration, MemoryError, ValueError) as error:

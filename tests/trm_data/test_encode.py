@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -145,3 +146,17 @@ def test_named_digits_are_read_in_both_cases_unless_they_are_two() -> None:
     for wrong in ("0123456789", "001", "abc "):
         with pytest.raises(ValueError, match="expected 4 different ones"):
             check_digits(wrong, 4)
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_a_compressed_body_is_refused_before_it_takes_memory(codec: str) -> None:
+    cells, numbers = np.zeros((200, 81), np.uint8), np.zeros(200, np.int32)
+    schema = block_schema(81)
+    plain = encode_block(Rows(cells, cells, numbers, numbers, numbers, numbers), schema)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
+        writer.write_batch(pa.ipc.open_stream(plain).read_next_batch())
+    before = pa.total_allocated_bytes()
+    with pytest.raises(CorruptDatasetError, match="Arrow stream"):
+        decode_block(sink.getvalue().to_pybytes(), schema)
+    assert pa.total_allocated_bytes() == before

@@ -6,6 +6,7 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -180,6 +181,28 @@ def test_an_export_that_names_more_identifiers_or_tokens_than_can_be(
         (out / "export.json").write_text(json.dumps(facts | {name: 10**12}))
         with pytest.raises(SourceError, match=message):
             imported_options(out)
+
+
+def test_parquet_that_holds_far_more_than_its_bytes_is_not_read(
+    tmp_path: Path, layout: Layout, request_small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build_dataset(request_small(name="made"), layout)
+    out = tmp_path / "out"
+    export_dataset(layout, "made", out, "parquet")
+    path = next(out.glob("train-*.parquet"))
+    table = pq.read_table(path)
+    pq.write_table(pa.concat_tables([table.slice(0, 1)] * 20_000).combine_chunks(), path, compression="zstd")
+    monkeypatch.setattr("trm_data.sources.unpack.ALWAYS_READ", 1 << 10)
+    monkeypatch.setattr(pq, "read_table", None)
+    with pytest.raises(SourceError, match="decompresses to more than"):
+        imported_options(out)
+    one = table.slice(0, 1)
+    long = pa.array([[1] * 1_000_000], pa.list_(pa.uint8()))  # one row, but far more cells than it says
+    pq.write_table(
+        one.set_column(one.schema.get_field_index("inputs"), "inputs", long), path, compression="zstd"
+    )
+    with pytest.raises(SourceError, match="decompresses to more than"):
+        imported_options(out)
 
 
 def test_a_missing_array_and_an_empty_folder(published: Path, tmp_path) -> None:

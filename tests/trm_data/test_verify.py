@@ -141,6 +141,17 @@ def test_other_counts_in_the_manifest(folder: Path, column: str, change: int) ->
         read_rows(path, sequence_length=36, **counts)
 
 
+def test_a_record_that_decompresses_to_far_more_than_its_rows_is_refused_before(tmp_path: Path) -> None:
+    path = tmp_path / "large.array_record"
+    writer = ArrayRecordWriter(str(path), WRITER_OPTIONS)
+    writer.write(encode_block(Rows.empty(256, 36), block_schema(36)))
+    writer.write(bytes(1 << 26))
+    writer.close()
+    assert path.stat().st_size < 1 << 20
+    with pytest.raises(CorruptDatasetError, match="decompresses to 67,108,864 bytes"):
+        read_rows(path, sequence_length=36, num_records=2, num_examples=512)
+
+
 @pytest.mark.parametrize("count", [0, 257, 3_000])
 def test_a_record_of_a_size_that_is_never_written(tmp_path: Path, count: int) -> None:
     path = tmp_path / "odd.array_record"

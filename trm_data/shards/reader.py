@@ -11,8 +11,10 @@ library versions do not affect it.
 from __future__ import annotations
 
 import hashlib
+import mmap
+import struct
 import threading
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -100,6 +102,10 @@ def check_threads() -> None:
 
 
 RECORDS_AT_ONCE = 8
+FRAME_BYTES, FOOTER_BYTES = 4_096, 1 << 24
+"""Maximum bytes in a record besides its rows, and in ArrayRecord's index of a shard."""
+BLOCK_BYTES, BLOCK_HEADER_BYTES, CHUNK_HEADER_BYTES = 65_536, 24, 40
+"""Sizes of blocks and headers in Riegeli's file format."""
 
 
 def read_rows(path: Path, *, sequence_length: int, num_records: int, num_examples: int) -> Rows:
@@ -117,6 +123,7 @@ def read_rows(path: Path, *, sequence_length: int, num_records: int, num_example
         raise CorruptDatasetError(
             f"{path}: not enough memory for the {num_examples:,} examples of the manifest"
         ) from error
+    _check_sizes(path, num_records, num_examples, sequence_length)
     schema, columns, found = block_schema(sequence_length), rows.columns(), 0
     with _opened(path) as reader:
         if reader.num_records() != num_records:
@@ -133,6 +140,54 @@ def read_rows(path: Path, *, sequence_length: int, num_records: int, num_example
     if found != num_examples:
         raise CorruptDatasetError(f"{path}: has {found:,} examples, the manifest says {num_examples:,}")
     return rows
+
+
+def _check_sizes(path: Path, num_records: int, num_examples: int, sequence_length: int) -> None:
+    """Reject a shard whose records decompress to more bytes than its rows need, before decompressing any.
+
+    The header of each Riegeli chunk states the size, and the decoder rejects a chunk of another size
+    (github.com/google/riegeli/blob/master/doc/riegeli_records_file_format.md).
+    """
+    row_bytes = 2 * sequence_length + 4 * 4
+    most = BLOCK_EXAMPLES * row_bytes + FRAME_BYTES
+    left = num_examples * row_bytes + num_records * FRAME_BYTES + FOOTER_BYTES
+    for decoded_bytes in _decoded_sizes(path):  # one chunk for each record, and one for the index
+        left -= decoded_bytes
+        if left < 0 or decoded_bytes > max(most, FOOTER_BYTES):
+            raise CorruptDatasetError(
+                f"{path}: a chunk decompresses to {decoded_bytes:,} bytes, more than {num_examples:,} examples of "
+                f"{sequence_length} cells in {num_records:,} records take. Copy or build the dataset again."
+            )
+
+
+def _decoded_sizes(path: Path) -> Iterator[int]:
+    """Yield the decoded size of each chunk from its header; stop at unreadable data, which the reader reports."""
+    try:
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            begin = 0
+            while len(header := _chunk_header(content, begin)) == CHUNK_HEADER_BYTES:
+                _, data_bytes, _, kind_and_count, decoded_bytes = struct.unpack("<5Q", header)
+                yield decoded_bytes
+                end = _after(begin, CHUNK_HEADER_BYTES + data_bytes)
+                begin = max(end, _after(begin, kind_and_count >> 8))  # at least one byte for each record
+    except (OSError, ValueError):
+        return
+
+
+def _chunk_header(content: mmap.mmap, begin: int) -> bytes:
+    """Return the header of the chunk at `begin`, without block headers inside it; shorter at the end of the file."""
+    found, at = b"", begin
+    while len(found) < CHUNK_HEADER_BYTES and at < len(content):
+        at += BLOCK_HEADER_BYTES * (at % BLOCK_BYTES == 0)
+        part = content[at : min(at + CHUNK_HEADER_BYTES - len(found), at - at % BLOCK_BYTES + BLOCK_BYTES)]
+        found, at = found + part, at + max(len(part), 1)
+    return found
+
+
+def _after(begin: int, count: int) -> int:
+    """Return the offset after `count` bytes from `begin`, including the block headers in between."""
+    usable = BLOCK_BYTES - BLOCK_HEADER_BYTES
+    return begin + count + BLOCK_HEADER_BYTES * ((count + (begin + usable - 1) % BLOCK_BYTES) // usable)
 
 
 def read_block(path: Path, record: int, *, sequence_length: int) -> Rows:

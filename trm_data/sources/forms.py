@@ -22,6 +22,7 @@ from trm_data.sources.arrays import load_npz, names_in_npz
 from trm_data.sources.base import LocalSource, find_magic
 from trm_data.sources.columns import find_columns, no_column, parse_columns
 from trm_data.sources.rows import TextRow, read_csv
+from trm_data.sources.unpack import parquet_batches
 from trm_data.storage.atomic import parse_json
 
 LOOKED_AT = 1 << 16
@@ -558,13 +559,12 @@ def _parquet(source: LocalSource, named: Mapping[str, str]) -> Iterator[TextRow]
     assert source.path is not None
     number = 0
     try:
-        with pq.ParquetFile(source.path) as file:
-            columns = _columns_of_table(file.schema_arrow.names, named, source.shown)
-            for batch in file.iter_batches(columns=list(dict.fromkeys(columns.values()))):
-                rows = [batch.column(name).to_pylist() for name in columns.values()]
-                for values in zip(*rows, strict=True):
-                    number += 1
-                    yield _stated(number, dict(zip(columns, values, strict=True)))
+        columns = _columns_of_table(pq.read_schema(source.path).names, named, source.shown)
+        for batch in parquet_batches(source.path, list(dict.fromkeys(columns.values())), source.shown):
+            rows = [batch.column(name).to_pylist() for name in columns.values()]
+            for values in zip(*rows, strict=True):
+                number += 1
+                yield _stated(number, dict(zip(columns, values, strict=True)))
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
         raise SourceError(f"{source.shown}: is not a Parquet file ({error})") from error
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from trm_data.errors import SourceError
 from trm_data.records import Rows, SourceFile, group_counts
 from trm_data.sources.arrays import load_npy
+from trm_data.sources.unpack import check_size, read_parquet
 from trm_data.specs import SPLITS, Split, canonical_json
 from trm_data.storage.atomic import file_sha256, parse_json
 
@@ -259,8 +260,10 @@ def _read_parquet(folder: Path, paths: list[Path]) -> ImportedRows:
         parts: list[Rows] = []
         for path in (path for path in paths if path.name.startswith(f"{split}-")):
             try:
-                with pq.ParquetFile(path) as file:
-                    parts.append(_parquet_rows(path, file.read(columns=list(PARQUET_COLUMNS)), facts))
+                check_size(
+                    pq.read_metadata(path).num_rows * 2 * facts["seq_len"], path.stat().st_size, str(path)
+                )
+                parts.append(_parquet_rows(path, read_parquet(path, PARQUET_COLUMNS, str(path)), facts))
             except (pa.ArrowException, UnicodeDecodeError, OSError, KeyError) as error:
                 raise SourceError(f"{path}: is not a Parquet file of an export ({error})") from error
             files.append(SourceFile(path.name, file_sha256(path), len(parts[-1])))

@@ -10,6 +10,7 @@ import lzma
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -167,6 +168,24 @@ def test_what_decompresses_to_far_more_than_puzzles_is_refused(
     path = write(tmp_path / "a.txt", PACKERS[ending](b"0" * 200_000))
     with pytest.raises(SourceError, match=r"a.txt: decompresses to more than"):
         read(path)
+
+
+@pytest.mark.parametrize("column", ["text", "texts", "cells"])
+def test_parquet_that_holds_far_more_than_its_bytes_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: str
+) -> None:
+    monkeypatch.setattr(unpack, "ALWAYS_READ", 1000)
+    values: Any = {"text": "5" * 200_000, "texts": ["5" * 200_000], "cells": [5] * 200_000}[column]
+    table = pa.table({"question": [values] * 20, "answer": ["5"] * 20})
+    pq.write_table(table, tmp_path / "a.parquet", compression="zstd", store_schema=False)
+    with pytest.raises(SourceError, match=r"a.parquet: decompresses to more than"):
+        read(tmp_path / "a.parquet")
+
+
+def test_records_in_a_column_of_parquet_are_named(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"question": [{"a": "5"}], "answer": ["5"]}), tmp_path / "a.parquet")
+    with pytest.raises(SourceError, match=r"column question has type struct"):
+        read(tmp_path / "a.parquet")
 
 
 def member(path: Path, name: str, text: str) -> Path:

@@ -30,6 +30,7 @@ from trm_data.sources.arrays import load_npy, load_npz
 from trm_data.sources.base import LocalSource
 from trm_data.sources.columns import is_json, json_cells, no_column, parse_columns, separator_of
 from trm_data.sources.rows import SourceRows
+from trm_data.sources.unpack import read_parquet
 
 COLUMNS = ("inputs", "labels")
 LARGEST_TOKEN = 255
@@ -115,9 +116,8 @@ def _read_parquet(source: LocalSource) -> tuple[TableRows, list[Reject]]:
     assert source.path is not None
     inputs, labels = wanted = names_of(source)
     try:
-        with pq.ParquetFile(source.path) as file:
-            _check_columns(source.shown, wanted, file.schema_arrow.names)
-            columns = file.read(columns=list(dict.fromkeys(wanted))).to_pydict()
+        _check_columns(source.shown, wanted, pq.read_schema(source.path).names)
+        columns = read_parquet(source.path, list(dict.fromkeys(wanted)), source.shown).to_pydict()
     except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
         raise SourceError(f"{source.shown}: is not a Parquet file ({error})") from error
     return _from_lists(source.shown, columns[inputs], columns[labels], None)
