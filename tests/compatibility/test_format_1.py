@@ -37,7 +37,8 @@ def call(main, *arguments: str) -> int:
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
     with tarfile.open(FIXTURE) as archive:
-        archive.extractall(tmp_path, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # from Python 3.11.4 on
+        archive.extractall(tmp_path)
     assert call(trm_data, f"build {DATASET} --root {tmp_path} --quiet") == 0
     return tmp_path
 

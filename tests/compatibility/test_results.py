@@ -32,7 +32,8 @@ VIEW_OF["traces"] = "all_traces"
 @pytest.fixture(params=RECORDED)
 def layout(request: pytest.FixtureRequest, tmp_path: Path) -> Layout:
     with tarfile.open(FIXTURES / f"{request.param}.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # from Python 3.11.4 on
+        archive.extractall(tmp_path)
     return resolve_root(tmp_path)
 
 

@@ -27,7 +27,8 @@ GOLDEN = {1: ("0932676916ac2553", [11, 8, 14, 8, 12, 14])}
 @pytest.fixture
 def layout(tmp_path: Path) -> Layout:
     with tarfile.open(FIXTURE) as archive:
-        archive.extractall(tmp_path, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # from Python 3.11.4 on
+        archive.extractall(tmp_path)
     layout = resolve_root(tmp_path)
     options = {"box": "2x2", "size": 12, "aug": 7, "val_size": 4, "test_size": 6, "name": "format-1"}
     build_dataset(make_fields("sudoku", options).request(), layout)

@@ -48,7 +48,8 @@ def test_the_protocol_of_an_evaluation_of_the_first_format_is_unknown_and_as_pub
     tmp_path: Path,
 ) -> None:
     with tarfile.open(Path(__file__).parents[1] / "fixtures" / "format_1_root.tar.xz") as archive:
-        archive.extractall(tmp_path, filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # from Python 3.11.4 on
+        archive.extractall(tmp_path)
     layout = resolve_root(tmp_path)
     sql = "SELECT precision, network_calls, flops, latent_init, as_published FROM evals"
     rows = query_results(layout, sql).rows
