@@ -18,37 +18,13 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, is_dataclass
-from enum import IntEnum
 from types import FrameType
 from typing import Annotated, Any, NoReturn, Union, get_args
 
 import tyro
 from tyro.conf import arg, subcommand
 
-from trm_data.errors import OF_SPACE, Note, no_such
-
-
-class Exit(IntEnum):
-    """Exit codes of all three programs (docs/troubleshooting.md)."""
-
-    DONE = 0
-    FOUND = 1
-    """A check found something wrong."""
-    ERROR = 2
-    """Bad input, or another error that a user can act on."""
-    NOT_FINITE = 3
-    """Training stopped because its loss is not finite."""
-    BUCKET = 4
-    """A bucket is unreachable or denies access."""
-    STALLED = 5
-    """Another process of the run has ended."""
-    INTERRUPTED = 130
-    """Ctrl-C; the same command resumes the work."""
-    BROKEN_PIPE = 141
-    """The reader of the output closed it."""
-    TERMINATED = 143
-    """SIGTERM; the same command resumes the work."""
-
+from trm_data.errors import OF_SPACE, Exit, Note, no_such
 
 Root = Annotated[
     str | None,

@@ -1,4 +1,4 @@
-"""Errors that a user can act on. The command line prints them as one message, without a traceback.
+"""Errors that a user can act on, and exit codes. The command line prints an error as one message, without a traceback.
 
 The message for an unknown name has the closest known name, and a hint.
 """
@@ -10,10 +10,33 @@ import errno
 import re
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """Exit codes of all three programs (docs/troubleshooting.md)."""
+
+    DONE = 0
+    FOUND = 1
+    """A check found something wrong."""
+    ERROR = 2
+    """Bad input, or another error that a user can act on."""
+    NOT_FINITE = 3
+    """Training stopped because its loss is not finite."""
+    BUCKET = 4
+    """A bucket is unreachable or denies access."""
+    STALLED = 5
+    """Another process of the run has ended."""
+    INTERRUPTED = 130
+    """Ctrl-C; the same command resumes the work."""
+    BROKEN_PIPE = 141
+    """The reader of the output closed it."""
+    TERMINATED = 143
+    """SIGTERM; the same command resumes the work."""
+
 
 OF_SPACE = (errno.ENOSPC, errno.EDQUOT)
 OF_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
-
 
 _OPTION = re.compile(r"(trm-(?:data|train|eval) [^,;()`]*)|(?<![\w-])--([a-z][a-z0-9.-]*)")
 """A command, which keeps its options, or an option."""
@@ -150,13 +173,13 @@ class CorruptFileError(DataError):
 class BucketError(DataError):
     """A bucket that is unreachable or refuses; says nothing about whether a dataset is intact."""
 
-    exit_code = 4
+    exit_code = Exit.BUCKET
 
 
 class CacheFullError(BucketError):
     """This machine has no space for a file of a bucket; a retry does not help."""
 
-    exit_code = 2
+    exit_code = Exit.ERROR
 
 
 class QueryError(DataError):
@@ -190,12 +213,7 @@ def one_of(option: str, choices: Iterable[str], given: str) -> str:
     )
 
 
-def no_such(
-    said: str,
-    name: str,
-    known: Iterable[str],
-    hint: str,
-) -> str:
+def no_such(said: str, name: str, known: Iterable[str], hint: str) -> str:
     """Return one line with the missing item, the closest name or all names if they are few, and a hint.
 
     Args:

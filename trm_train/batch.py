@@ -22,8 +22,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Literal
 
-from trm_data.command import Exit
-from trm_data.errors import DataError, DatasetNotFoundError, closest
+from trm_data.errors import DataError, DatasetNotFoundError, Exit, closest
 from trm_data.manifest import read_manifest
 from trm_data.named import first_name
 from trm_data.storage.atomic import json_bytes, parse_json, with_digest

@@ -1,6 +1,6 @@
 """Errors that a user can act on. The command line prints them as a message without a traceback."""
 
-from trm_data.errors import LabError
+from trm_data.errors import Exit, LabError
 
 BEING_TRAINED = "is being trained by another process"
 """Part of the error message for a run that another process is training."""
@@ -25,7 +25,7 @@ class CheckpointError(TrainError):
 class NotFiniteError(TrainError):
     """The loss is not finite, so the run cannot continue unchanged."""
 
-    exit_code = 3
+    exit_code = Exit.NOT_FINITE
 
 
 class OutOfMemoryError(TrainError):
@@ -40,7 +40,7 @@ class HostError(TrainError):
         exit_code: Exit code of the process.
     """
 
-    def __init__(self, text: str, exit_code: int = 2) -> None:
+    def __init__(self, text: str, exit_code: int = Exit.ERROR) -> None:
         super().__init__(text)
         self.exit_code = exit_code
 

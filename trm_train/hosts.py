@@ -23,8 +23,8 @@ from typing import Any
 
 import jax
 
-from trm_data.command import Exit, end_now
-from trm_data.errors import LabError
+from trm_data.command import end_now
+from trm_data.errors import Exit, LabError
 from trm_data.storage.gcs import patience_beyond_usual_s
 from trm_train.errors import HostError
 

@@ -14,7 +14,7 @@ from tests.multiprocess.test_failing import ENDLESS, wait_for_checkpoint
 from tests.multiprocess.test_never_lost import SIX, URL, check_steps, put_dataset
 from tests.multiprocess.test_training import only_run
 from tests.support.roots import root_with
-from trm_data.command import Exit
+from trm_data.errors import Exit
 from trm_data.storage.root import Layout
 from trm_train.metrics import read_metrics
 

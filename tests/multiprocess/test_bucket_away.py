@@ -15,7 +15,7 @@ from tests.gcs.server import GcsServer
 from tests.multiprocess.processes import RUN, ended, start, start_together
 from tests.multiprocess.test_never_lost import URL, check_steps, put_dataset, wait_for_more
 from tests.multiprocess.test_training import only_run
-from trm_data.command import Exit
+from trm_data.errors import Exit
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.checkpoint.manager import resume_steps
 from trm_train.runs.status import read_status

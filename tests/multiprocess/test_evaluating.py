@@ -33,7 +33,7 @@ from tests.multiprocess.processes import (
 from tests.trm_data.kinds.test_arc import request as arc_request
 from tests.trm_eval.test_votes import arc_folder
 from trm_data.building.flow import build_dataset
-from trm_data.command import Exit
+from trm_data.errors import Exit
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
 from trm_eval import cli as eval_cli

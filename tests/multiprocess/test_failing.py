@@ -10,7 +10,7 @@ import pytest
 
 from tests.multiprocess.processes import RUN, ended, free_address, start, start_together
 from tests.support.roots import root_with
-from trm_data.command import Exit
+from trm_data.errors import Exit
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import saved_steps

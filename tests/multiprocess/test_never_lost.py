@@ -14,7 +14,7 @@ from tests.gcs.server import GcsServer
 from tests.multiprocess.processes import ended, start_together, train_together
 from tests.multiprocess.test_training import only_run
 from tests.support.roots import root_with
-from trm_data.command import Exit
+from trm_data.errors import Exit
 from trm_data.loader.dataset import open_dataset
 from trm_data.loader.pipeline import make_loader
 from trm_data.storage.root import Layout, resolve_root

@@ -11,8 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from trm_data.command import Exit
-from trm_data.errors import BucketError, LabError
+from trm_data.errors import BucketError, Exit, LabError
 from trm_train import hosts
 from trm_train.errors import ConfigError, HostError
 from trm_train.hosts import (

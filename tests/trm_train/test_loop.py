@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.roots import root_with
 from trm_data.building.flow import build_dataset
-from trm_data.command import Exit
+from trm_data.errors import Exit
 from trm_data.storage.root import Layout, resolve_root
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import Checkpoints, weights_steps

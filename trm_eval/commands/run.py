@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, Root, emit, ending_at_once
-from trm_data.errors import DataError, LabError
+from trm_data.command import Root, emit, ending_at_once
+from trm_data.errors import DataError, Exit, LabError
 from trm_data.storage.root import resolve_root
 from trm_eval.errors import EvalError, NoCheckpointError
 from trm_train.commands.common import DataOption, ProcessOptions, ScaleOption

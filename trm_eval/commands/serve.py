@@ -8,7 +8,8 @@ from typing import Annotated
 
 from tyro.conf import arg
 
-from trm_data.command import Exit, Root
+from trm_data.command import Root
+from trm_data.errors import Exit
 from trm_data.storage.root import resolve_root
 
 

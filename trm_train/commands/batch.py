@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 from tyro.conf import Positional, arg
 
-from trm_data.command import WIDE_SHOWS, Exit, Json, Root, Wide, emit
+from trm_data.command import WIDE_SHOWS, Json, Root, Wide, emit
 from trm_data.commands.common import duration
+from trm_data.errors import Exit
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import (
     DataOption,

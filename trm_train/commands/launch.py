@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, Json, Root, emit
-from trm_data.errors import DataError
+from trm_data.command import Json, Root, emit
+from trm_data.errors import DataError, Exit
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import ProcessOptions
 from trm_train.commands.run import RunOptions, read_options

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, Root, emit, ending_at_once, keep_ctrl_c
+from trm_data.command import Root, emit, ending_at_once, keep_ctrl_c
+from trm_data.errors import Exit
 from trm_data.storage.root import Layout, resolve_root
 from trm_train.commands.common import (
     DataOption,

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import WIDE_SHOWS, Exit, Json, Root, Wide, emit
+from trm_data.command import WIDE_SHOWS, Json, Root, Wide, emit
 from trm_data.commands.common import duration
+from trm_data.errors import Exit
 from trm_data.storage.root import resolve_root
 from trm_train.commands.common import validation_of
 

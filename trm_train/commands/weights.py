@@ -10,7 +10,8 @@ from typing import Annotated
 
 from tyro.conf import Positional, arg
 
-from trm_data.command import Exit, Json, Root, emit
+from trm_data.command import Json, Root, emit
+from trm_data.errors import Exit
 from trm_data.storage.root import resolve_root
 from trm_train.commands.common import DataOption, ScaleOption
 from trm_train.config.overrides import parse_config

@@ -25,8 +25,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from trm_data.command import Exit
-from trm_data.errors import DataError, DatasetNotFoundError
+from trm_data.errors import DataError, DatasetNotFoundError, Exit
 from trm_data.manifest import read_manifest
 from trm_data.storage.root import Layout
 from trm_train.config.overrides import take_option

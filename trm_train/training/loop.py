@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 
-from trm_data.command import Exit
+from trm_data.errors import Exit
 from trm_data.storage.root import Layout
 from trm_train.config.run import RunConfig
 from trm_train.console import RunConsole

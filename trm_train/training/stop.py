@@ -19,8 +19,8 @@ from typing import Any
 
 import jax
 
-from trm_data.command import STOPS, Exit, handled
-from trm_data.errors import BucketError, DataError
+from trm_data.command import STOPS, handled
+from trm_data.errors import BucketError, DataError, Exit
 from trm_train.checkpoint.manager import is_full
 from trm_train.errors import NotFiniteError, OutOfMemoryError, TrainError
 from trm_train.hosts import lost

@@ -12,7 +12,7 @@ import pytest
 from tests.conftest import error_of
 from tests.recorded import recorded_root
 from trm_data.cli import main as trm_data
-from trm_data.command import Exit
+from trm_data.errors import Exit
 from trm_eval.cli import main as trm_eval
 from trm_train.cli import main as trm_train
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import run_here
 from tests.trm_eval.serve.conftest import served
-from trm_data.command import Exit
+from trm_data.errors import Exit
 from trm_data.storage.root import Layout
 from trm_eval.cli import main
 

@@ -22,7 +22,7 @@ from tests.conftest import run_here
 from tests.gcs.server import GcsServer
 from tests.multiprocess.processes import TRAIN
 from tests.trm_train.launch.conftest import Cloud
-from trm_data.command import Exit
+from trm_data.errors import Exit
 from trm_data.storage.root import resolve_root
 from trm_train.cli import main
 from trm_train.commands.run import read_options

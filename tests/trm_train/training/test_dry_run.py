@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from trm_data.command import Exit
+from trm_data.errors import Exit
 from trm_data.storage.root import Layout
 
 SMALL = str.split("--data.dataset small --model.hidden-size 16 --model.num-heads 2 --data.global-batch-size")

@@ -12,8 +12,7 @@ import pytest
 
 from tests.conftest import run_here
 from trm_data.cli import main as trm_data
-from trm_data.command import Exit
-from trm_data.errors import BucketError, DataError
+from trm_data.errors import BucketError, DataError, Exit
 from trm_train.errors import NotFiniteError, TrainError
 from trm_train.training.stop import stop_signals
 

@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import run_here
 from tests.multiprocess.processes import RUN
 from tests.support.roots import root_with
-from trm_data.command import Exit
+from trm_data.errors import Exit
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
 from trm_train.checkpoint.manager import saved_steps
