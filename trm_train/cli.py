@@ -36,7 +36,7 @@ Command = (
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run `trm-train`. Exit codes: `trm_data.command.Exit`."""
+    """Run `trm-train`. Exit codes: `trm_data.errors.Exit`."""
     given = sys.argv[1:] if arguments is None else arguments
     given = take_own_file(given)
     with errors_end("trm-train", TrainError, DataError):
