@@ -106,10 +106,12 @@ class LocalStore(Store):
         for path in sorted(paths):
             if is_temporary(path):
                 continue
-            with suppress(FileNotFoundError, NotADirectoryError):
+            try:
                 status = os.stat(path)  # noqa: PTH116  # in half the time
-                if stat.S_ISREG(status.st_mode):
-                    found.append(_stored(f"{folder}{path[len(top) :]}", status))
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            if stat.S_ISREG(status.st_mode):
+                found.append(_stored(folder + path[len(top) :], status))
         return found
 
     @override
@@ -160,9 +162,12 @@ def _children(folder: str, pattern: str) -> list[str]:
     if not glob.has_magic(pattern):
         return [f"{folder}/{pattern}"]
     try:
-        return [f"{folder}/{name}" for name in fnmatch.filter(os.listdir(folder), pattern)]  # noqa: PTH208
+        names = os.listdir(folder)  # noqa: PTH208
     except (FileNotFoundError, NotADirectoryError):
         return []
+    if pattern != "*":
+        names = fnmatch.filter(names, pattern)
+    return [f"{folder}/{name}" for name in names]
 
 
 def _stored(name: str, status: os.stat_result) -> Stored:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from trm_data.errors import SpecError
 from trm_data.storage.atomic import remove_temporary
@@ -28,8 +28,7 @@ def no_check() -> None:
     """Pass always: for folders that have one writer."""
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(NamedTuple):
     """Metadata of a file, known without reading it; a bucket knows more than a disk.
 
     Attributes:

@@ -21,7 +21,7 @@ from trm_data.loader.dataset import Dataset, open_dataset
 from trm_data.manifest import read_manifest
 from trm_data.storage.root import Layout
 from trm_data.storage.store import Folder
-from trm_eval.tables.schema import CLAIMS, EXPERIMENTS, PUZZLE_TOKENS, STORED
+from trm_eval.tables.schema import CLAIMS, EXPERIMENTS, PUZZLE_TOKENS, STORED, no_rows
 from trm_eval.tables.writer import token_lists
 from trm_train.config.run import RunConfig, config_to_json, identity_hash
 from trm_train.errors import ForeignRunError
@@ -148,7 +148,7 @@ def token_table(layout: Layout, evals: pa.Table) -> tuple[pa.Table, list[str]]:
         evals: Table with the columns dataset, split and split_digest.
     """
     columns = (evals[name].to_pylist() for name in ("dataset", "split", "split_digest"))
-    found, problems = [PUZZLE_TOKENS.empty_table()], list[str]()
+    found, problems = [no_rows(PUZZLE_TOKENS)], list[str]()
     for name, split, digest in sorted(set(zip(*columns, strict=True))):
         try:
             entry = read_manifest(layout, name).splits.get(split)

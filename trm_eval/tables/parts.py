@@ -14,7 +14,7 @@ import pyarrow as pa
 from trm_data.catalog.schema import quote_identifier, quote_literal
 from trm_data.storage.atomic import checked_files
 from trm_data.storage.root import Layout
-from trm_eval.tables.schema import NAMED_BY_EVALS, OPENED
+from trm_eval.tables.schema import NAMED_BY_EVALS, OPENED, no_rows
 from trm_eval.tables.writer import part_names_of
 
 
@@ -105,7 +105,7 @@ def _create_view(
         named: Evaluation and part of the rows that count in shared files.
     """
     schema = OPENED[table]
-    connection.register("columns", schema.empty_table())
+    connection.register("columns", no_rows(schema))
     connection.execute(f"CREATE TEMP TABLE {table}_columns AS FROM columns")
     connection.unregister("columns")
     selects = [f"FROM {table}_columns"]

@@ -563,6 +563,11 @@ OPENED = {
 """Columns of the tables that a query that reads them opens."""
 
 
+def no_rows(schema: pa.Schema) -> pa.Table:
+    """Return a table without rows; `empty_table` would import pandas where it is installed (0.13 s)."""
+    return pa.Table.from_batches([], schema)
+
+
 def column_comments() -> dict[tuple[str, str], str]:
     """Return the comment of every column, by table and column."""
     schemas = TABLES | {"puzzle_tokens": PUZZLE_TOKENS, "experiments": EXPERIMENTS, "claims": CLAIMS}
