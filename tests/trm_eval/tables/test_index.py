@@ -5,17 +5,22 @@ from __future__ import annotations
 import dataclasses
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tests.trm_eval.conftest import Evaluated
 from trm_data.storage.root import Layout, resolve_root
 from trm_eval.tables import index
 from trm_eval.tables.index import NAME, keep_for, results_index
-from trm_eval.tables.query import query_results
+from trm_eval.tables.query import query_results, skipping_damaged
 from trm_eval.tables.writer import write_table
 from trm_train.runs.status import STATUS_FILE, read_status, status_bytes
 
@@ -157,6 +162,42 @@ def test_predictions_that_are_gone_are_named_at_once(
     shutil.rmtree(root.machine / "results" / "evals")
     clock[0] += 5
     assert query_results(root, PREDICTED).problems == ()
+
+
+def test_files_of_other_versions_are_read_together(root: Layout) -> None:
+    """Other columns, other order, other types; text that is no number leaves out its file alone."""
+    files = {
+        "a": {"evaluation": "a", "step": np.int32(1), "lm_loss_sum": np.float32(0.5)},
+        "b": {"of_later": "x", "lm_loss_sum": 0.25, "evaluation": "b"},
+        "c": {"evaluation": "c", "step": "three"},
+        "d": {"evaluation": "d", "step": 2**40, "lm_loss_sum": None},
+    }
+    folder = root.machine / "results" / "evals" / "experiment=e" / "run=r [1]"
+    folder.mkdir(parents=True)
+    for name, row in files.items():
+        pq.write_table(
+            pa.table({column: [value] for column, value in row.items()}), folder / f"{name}.parquet"
+        )
+    with skipping_damaged():
+        found = query_results(
+            root, "SELECT run, evaluation, step, lm_loss_sum FROM all_evals WHERE experiment = 'e' ORDER BY 2"
+        )
+    assert found.rows == [
+        ("r [1]", "a", 1, 0.5), ("r [1]", "b", None, 0.25), ("r [1]", "d", 2**40, None)
+    ]  # fmt: skip
+    (problem,) = found.problems
+    assert str(folder / "c.parquet") in problem
+    assert "three" in problem
+
+
+def test_a_query_does_not_import_pandas(root: Layout) -> None:
+    """It takes a quarter of the time of a query, and is installed with the dashboard."""
+    results_index(root)
+    code = (
+        "import sys; from trm_data.storage.root import resolve_root; from trm_eval.tables.query import query_results; "
+        "query_results(resolve_root(sys.argv[1]), 'SELECT count(*) FROM runs'); sys.exit('pandas' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(root.machine)], check=True)
 
 
 def test_without_being_asked_nothing_is_kept(root: Layout) -> None:
