@@ -41,7 +41,6 @@ from trm_eval.tables.schema import (
     COMMENTS_OF_ONE_VIEW,
     LEGACY,
     OPENED,
-    PARTITION_COLUMNS,
     STORED,
     VIEW_COMMENTS,
     column_comments,
@@ -439,35 +438,27 @@ def _insert(
     """Insert the rows of local files with the columns of today; missing columns are NULL."""
     if not found:
         return
-    of = [(path, file, sources[file].experiment, sources[file].run) for file, path in found.items()]
-    of_files = dict(
-        zip(("source_path", "file", "experiment", "run"), map(list, zip(*of, strict=True)), strict=True)
-    )
     # Polars reads a thousand small files in a quarter of DuckDB's time.
     files = [
-        polars.scan_parquet(path, include_file_paths="source_path", hive_partitioning=False, glob=False)
-        for path in found.values()
+        polars.scan_parquet(path, hive_partitioning=False, glob=False).with_columns(
+            experiment=polars.lit(sources[file].experiment),
+            run=polars.lit(sources[file].run),
+            file=polars.lit(file),
+        )
+        for file, path in found.items()
     ]
     rows = polars.concat(files, how="diagonal_relaxed").collect().rechunk()
-    there = set(rows.columns)
-    connection.register("of_files", pa.table(of_files))
+    columns = {"file": "file"}
+    for name in map(str, STORED[table].names):
+        names = dict.fromkeys((name, LEGACY[table].get(name, name)))
+        there = ", ".join(quote_identifier(each) for each in names if each in rows.columns)
+        columns[quote_identifier(name)] = f"coalesce({there})" if there else "NULL"
     connection.register("incoming", rows)
     try:
-        columns: list[str] = []
-        for name in map(str, STORED[table].names):
-            if name in PARTITION_COLUMNS:
-                columns.append(f"f.{name}")
-                continue
-            names = [each for each in dict.fromkeys((name, LEGACY[table].get(name, name))) if each in there]
-            columns.append(
-                f"coalesce({', '.join(quote_identifier(each) for each in names)})" if names else "NULL"
-            )
         connection.execute(
-            f"INSERT INTO stored.{table} ({', '.join(map(quote_identifier, STORED[table].names))}, file) "
-            f"SELECT {', '.join(columns)}, f.file FROM incoming JOIN of_files AS f USING (source_path)"
+            f"INSERT INTO stored.{table} ({', '.join(columns)}) SELECT {', '.join(columns.values())} FROM incoming"
         )
     finally:
-        connection.unregister("of_files")
         connection.unregister("incoming")
 
 
