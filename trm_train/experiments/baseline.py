@@ -9,6 +9,7 @@ import dataclasses
 
 from trm_train.config.data import DataConfig
 from trm_train.config.run import ExecutionConfig, ModelConfig, OptimConfig, RunConfig
+from trm_train.config.values import Curriculum
 from trm_train.experiments.claim import Reaches
 from trm_train.experiments.guide import Guide
 from trm_train.experiments.registry import Experiment, add_experiment, experiment
@@ -93,6 +94,27 @@ add_experiment(
         settings=SETTINGS,
     )
 )
+
+
+@experiment(
+    Guide(
+        question="Does the baseline on a laptop get as far in less time with fewer cycles at first?",
+        varies="one L cycle for a quarter of the steps, two for the next quarter, then three",
+        fixed="all else of `baseline --scale laptop`, over 9,000 steps instead of 8,000",
+        expected="the baseline's 90.6% (88.6 to 92.3), with 9% fewer FLOPs",
+        judge_by="`trm-eval run` with EMA weights on the whole test split, and the seconds of training",
+        claims=(Reaches("sudoku_fast", 88.6),),
+        cost="about 40 minutes on 2 CPU cores",
+    ),
+    setting=Setting("laptop", "generated"),
+)
+def sudoku_fast() -> RunConfig:
+    """9x9 Sudoku on a laptop, with fewer cycles at first."""
+    config = baseline(Setting("laptop", "generated"))
+    deeper = Curriculum(0.75, ((1, 1), (1, 2), (1, 3)))
+    return dataclasses.replace(
+        config, model=dataclasses.replace(config.model, curriculum=deeper), total_steps=9_000
+    )
 
 
 @experiment(
