@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import duckdb
 import polars
 import pyarrow as pa
-from polars.exceptions import PolarsError
+from polars.exceptions import PanicException, PolarsError
 
 from trm_data.catalog.query import tables_read
 from trm_data.catalog.schema import quote_identifier, quote_literal, schema_sql
@@ -53,6 +53,9 @@ from trm_train.runs.status import STATUS_FILE, has_ended
 NAME = "results.duckdb"
 FILES_AT_ONCE, BYTES_AT_ONCE = 1_000, 32_000_000
 """Limits of the number and the total size of the files of a statement."""
+
+UNREADABLE = duckdb.Error, PolarsError, PanicException, OSError
+"""Errors of a file that is damaged, or gone since it was listed."""
 
 COLUMN_OF_PAIR = re.compile(r"_[ab]$")
 
@@ -415,11 +418,11 @@ def _read_files(
     found = {file: str(path) for file, path in zip(sources, paths, strict=True) if path is not None}
     try:
         _insert(connection, table, sources, found)
-    except (duckdb.Error, PolarsError):
+    except UNREADABLE:
         for file, path in found.items():
             try:
                 _insert(connection, table, sources, {file: path})
-            except (duckdb.Error, PolarsError) as error:
+            except UNREADABLE as error:
                 if Path(path).is_file():
                     where = layout.store.where(file)
                     lines[where] = f"{where}: cannot be read ({error}). Restore it from a copy"

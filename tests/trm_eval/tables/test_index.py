@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -188,6 +189,27 @@ def test_files_of_other_versions_are_read_together(root: Layout) -> None:
     (problem,) = found.problems
     assert str(folder / "c.parquet") in problem
     assert "three" in problem
+
+
+@pytest.mark.parametrize("content", [None, b"junk"])
+def test_a_file_that_changes_before_it_is_read_is_left_out(
+    root: Layout, monkeypatch: pytest.MonkeyPatch, content: bytes | None
+) -> None:
+    """Deleted, or damaged."""
+    check = index.checked_files
+
+    def checking(*arguments: Any, **options: Any) -> list[Path | None]:
+        paths = check(*arguments, **options)
+        for path in filter(None, paths):
+            if "evals" in path.parts:
+                path.unlink() if content is None else path.write_bytes(content)
+        return paths
+
+    monkeypatch.setattr(index, "checked_files", checking)
+    with skipping_damaged():
+        found = query_results(root, "SELECT count(*) FROM evals")
+    assert found.rows == [(0,)]
+    assert len(found.problems) == (content is not None)
 
 
 def test_a_query_does_not_import_pandas(root: Layout) -> None:
