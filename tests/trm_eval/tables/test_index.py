@@ -166,7 +166,7 @@ def test_predictions_that_are_gone_are_named_at_once(
 
 
 def test_files_of_other_versions_are_read_together(root: Layout) -> None:
-    """Other columns, other order, other types; text that is no number leaves out its file alone."""
+    """Other columns, other order, other types; text instead of a number leaves out that file alone."""
     files = {
         "a": {"evaluation": "a", "step": np.int32(1), "lm_loss_sum": np.float32(0.5)},
         "b": {"of_later": "x", "lm_loss_sum": 0.25, "evaluation": "b"},
