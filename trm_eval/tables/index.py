@@ -21,7 +21,7 @@ from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import duckdb
 import polars
@@ -334,8 +334,9 @@ def _read_changes(connection: duckdb.DuckDBPyConnection, layout: Layout, *, agai
     connection.register("incoming", rows)
     connection.execute("INSERT INTO stored.runs BY NAME SELECT * FROM incoming")
     connection.unregister("incoming")
-    _add_problems(
+    _append(
         connection,
+        "problems",
         [
             (file, "runs", "note" if isinstance(found, Note) else "left out", found)
             for file, found in zip(changed, problems, strict=True)
@@ -431,8 +432,12 @@ def _read_files(
         {file: sources[file] for file in found}
         | {file: source for file, source in sources.items() if layout.store.where(file) in lines},
     )
-    problems = [(file, table, "damaged", lines.get(layout.store.where(file))) for file in sources]
-    _add_problems(connection, [problem for problem in problems if problem[-1] is not None])
+    places = {file: layout.store.where(file) for file in sources}
+    _append(
+        connection,
+        "problems",
+        [(file, table, "damaged", lines[place]) for file, place in places.items() if place in lines],
+    )
 
 
 def _insert(
@@ -467,18 +472,16 @@ def _insert(
 
 def _note(connection: duckdb.DuckDBPyConnection, sources: Mapping[str, Source]) -> None:
     """Note files as read, with their stamps."""
-    rows = [{"file": file, "table": source.table, "stamp": source.stamp} for file, source in sources.items()]
-    names = pa.schema([(name, pa.string()) for name in ("file", "table", "stamp")])
-    connection.register("noted", pa.Table.from_pylist(rows, schema=names))
-    connection.execute("INSERT INTO stored.files FROM noted")
-    connection.unregister("noted")
+    _append(connection, "files", [(file, source.table, source.stamp) for file, source in sources.items()])
 
 
-def _add_problems(
-    connection: duckdb.DuckDBPyConnection, problems: Sequence[tuple[str, str, str, Any]]
-) -> None:
-    if problems:
-        connection.executemany("INSERT INTO stored.problems VALUES (?, ?, ?, ?)", problems)
+def _append(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[tuple[str, ...]]) -> None:
+    """Append rows of text to a table of the index."""
+    if not rows:
+        return
+    connection.register("rows", polars.DataFrame(rows, orient="row"))
+    connection.execute(f"INSERT INTO stored.{table} FROM rows")
+    connection.unregister("rows")
 
 
 def _note_gaps(
@@ -499,8 +502,9 @@ def _note_gaps(
             parts[folder].append(name)
     connection.execute("DELETE FROM stored.problems WHERE kind = 'gap'")
     gaps = {folder: missing_steps(names, last.get(folder, 0)) for folder, names in parts.items()}
-    _add_problems(
+    _append(
         connection,
+        "problems",
         [
             (
                 folder,
