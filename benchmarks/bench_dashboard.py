@@ -1,4 +1,4 @@
-"""Pages of the dashboard over a root with thousands of runs: the first visit of each, and a later one.
+"""Pages of the dashboard over a root with thousands of runs: the first visit of each, a later one, and a query.
 
     python benchmarks/bench_dashboard.py [--root DIR] [--runs 5000] [--repeats 3] [--json PATH]
 
@@ -20,7 +20,7 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench_sql import write_evaluation
+from bench_sql import asked, write_evaluation
 from report import Report
 
 from trm_data.building.flow import build_dataset
@@ -93,6 +93,8 @@ def main() -> None:
             slowest = max(later)
             held = "reached" if first < FIRST_S and slowest < LATER_S else "MISSED"
             report.note(f"{held}: {page}: {first:.1f} s first, {slowest:.1f} s later")
+        times = [asked(place, "SELECT count(*) FROM runs")["query"] for _ in range(arguments.repeats + 1)]
+        report.add("a query, each in a new process", times, unit="s", n=arguments.runs)
         report.print()
         if arguments.json:
             report.write_json(arguments.json)

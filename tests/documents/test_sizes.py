@@ -12,7 +12,7 @@ from tests.conftest import PROJECT
 PACKAGES = ("trm_data", "trm_train", "trm_eval")
 MODULES = [path for package in PACKAGES for path in sorted((PROJECT / package).rglob("*.py"))]
 OUTLINE_LINES, FUNCTION_LINES, TOP_MODULES = 200, 60, 14
-ALL_MODULES, ALL_LINES = 301, 50_887
+ALL_MODULES, ALL_LINES = 301, 50_888
 
 
 @pytest.mark.parametrize(

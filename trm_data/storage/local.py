@@ -111,7 +111,7 @@ class LocalStore(Store):
             except (FileNotFoundError, NotADirectoryError):
                 continue
             if stat.S_ISREG(status.st_mode):
-                found.append(_stored(folder + path[len(top) :], status))
+                found.append(_stored(f"{folder}{path[len(top) :]}", status))
         return found
 
     @override
@@ -162,12 +162,9 @@ def _children(folder: str, pattern: str) -> list[str]:
     if not glob.has_magic(pattern):
         return [f"{folder}/{pattern}"]
     try:
-        names = os.listdir(folder)  # noqa: PTH208
+        return [f"{folder}/{name}" for name in fnmatch.filter(os.listdir(folder), pattern)]  # noqa: PTH208
     except (FileNotFoundError, NotADirectoryError):
         return []
-    if pattern != "*":
-        names = fnmatch.filter(names, pattern)
-    return [f"{folder}/{name}" for name in names]
 
 
 def _stored(name: str, status: os.stat_result) -> Stored:

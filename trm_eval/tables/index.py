@@ -215,6 +215,8 @@ def _sources(files: Sequence[Stored]) -> dict[str, Source]:
     statuses = {file.name: file.generation for file in files if file.name.endswith(f"/{STATUS_FILE}")}
     found: dict[str, Source] = {}
     for file in files:
+        if file.name in statuses:
+            continue
         top, table, experiment, run, name, *_ = file.name.split("/")
         of = experiment.removeprefix("experiment="), run.removeprefix("run=")
         stamp = file.generation
@@ -223,8 +225,7 @@ def _sources(files: Sequence[Stored]) -> dict[str, Source]:
             stamp += f" {statuses.get(file.name.removesuffix(CONFIG_FILE) + STATUS_FILE, '')}"
         elif top == "runs":
             table = "train_metrics"
-        if file.name not in statuses:
-            found[file.name] = Source(table, *of, file.size_bytes, stamp)
+        found[file.name] = Source(table, *of, file.size_bytes, stamp)
     return found
 
 
@@ -315,12 +316,13 @@ def _read_changes(connection: duckdb.DuckDBPyConnection, layout: Layout, *, agai
     for file in _ended_runs(connection):
         known[file] = ""
     # Read status files before listing parts: a later status could tell of parts that are not listed.
-    listed = _list_runs(layout)
-    runs = _sources(listed)
+    listed_runs = _list_runs(layout)
+    runs = _sources(listed_runs)
     changed = [file for file, source in runs.items() if known.get(file) != source.stamp]
     folders = [Folder(layout.store, file.removesuffix(f"/{CONFIG_FILE}")) for file in changed]
     rows, problems = run_rows(layout, folders)
-    others = _sources(more := _list_others(layout))
+    listed_others = _list_others(layout)
+    others = _sources(listed_others)
     unreadable = {file for file, found in zip(changed, problems, strict=True) if found is not None}
     before = connection.execute("SELECT file FROM stored.problems WHERE \"table\" = 'runs'").fetchall()
     unreadable |= {file for (file,) in before if file in runs and file not in changed}
@@ -354,7 +356,9 @@ def _read_changes(connection: duckdb.DuckDBPyConnection, layout: Layout, *, agai
             _read_files(connection, layout, table, some, again=again)
     _note_gaps(connection, layout, readable, wanted)
     connection.execute("DELETE FROM stored.state")
-    connection.execute("INSERT INTO stored.state VALUES (?, ?)", [_version(), _digest_of([*listed, *more])])
+    connection.execute(
+        "INSERT INTO stored.state VALUES (?, ?)", [_version(), _digest_of([*listed_runs, *listed_others])]
+    )
 
 
 def _ended_runs(connection: duckdb.DuckDBPyConnection) -> list[str]:

@@ -214,6 +214,7 @@ def test_a_file_that_changes_before_it_is_read_is_left_out(
 
 def test_a_query_does_not_import_pandas(root: Layout) -> None:
     """It takes a quarter of the time of a query, and is installed with the dashboard."""
+    pytest.importorskip("pandas")
     results_index(root)
     code = (
         "import sys; from trm_data.storage.root import resolve_root; from trm_eval.tables.query import query_results; "
